@@ -1,0 +1,67 @@
+# make deploy    set everything up, start the emulator, bootstrap and deploy examples/llama3-70b.yaml, print the outputs
+# make test      set everything up, run every check and test
+# Both need only Python 3.11+, make and a package index.
+SHELL := /bin/bash
+.ONESHELL:
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(CURDIR)/$(VENV)/bin
+STAMP := $(VENV)/.installed
+TARGET ?= emulator
+WORKLOAD ?= examples/llama3-70b.yaml
+
+# Node 24 and the CDK command line come from the virtual environment; nothing of the machine's own is used.
+export PATH := $(BIN):$(PATH)
+export NODE_NO_WARNINGS := 1
+export CDK_DISABLE_CLI_TELEMETRY := true
+
+.PHONY: help setup deploy test lint types floors unit slow bench constraints clean
+
+help:
+	@grep -E '^# make' Makefile | sed 's/^# //'
+
+setup: $(STAMP)
+
+# -P is not set: app.py imports stacks from its own folder.
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
+	[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[emulator,toolchain,dev]'
+	touch $(STAMP)
+
+deploy: setup
+	$(BIN)/python tools/deploy.py --target $(TARGET) --workload $(WORKLOAD)
+
+test: lint types floors unit slow
+
+lint: setup
+	ruff check .
+	ruff format --check .
+
+types: setup
+	mypy
+
+floors: setup
+	lint-imports
+
+unit: setup
+	CDK_VALIDATION=false pytest -q -m "not slow" $(PYTEST_ARGS)
+
+slow: setup
+	CDK_VALIDATION=false pytest -q -m slow $(PYTEST_ARGS)
+
+bench: setup
+	$(BIN)/python benchmarks/run.py
+
+# Exact versions of everything, no index lines: pip freeze of a fresh environment without the project itself.
+constraints:
+	rm -rf .make/constraints && $(PYTHON) -m venv .make/constraints
+	.make/constraints/bin/python -m pip install --quiet --disable-pip-version-check '.[emulator,toolchain,dev]'
+	.make/constraints/bin/python -m pip freeze --exclude training-storage | grep -E '^[A-Za-z0-9_.-]+==' | LC_ALL=C sort -f > constraints.txt
+	rm -rf .make/constraints
+
+clean:
+	rm -rf $(VENV) .make cdk.out

@@ -1,0 +1,27 @@
+"""One place that asks whether a value is known at synth.
+
+A CDK number token is a real float near -1.9e289 and a string token is text, so every comparison on them is wrong
+without an error. Constructs hand ``concrete(x)`` to the rules, which pass over None.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from aws_cdk import Token
+
+T = TypeVar("T")
+
+
+def is_concrete(value: object) -> bool:
+    """Whether the value, and everything in a list or dict, is known at synth."""
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(is_concrete(item) for item in value)
+    if isinstance(value, dict):
+        return all(is_concrete(key) and is_concrete(item) for key, item in value.items())
+    return not Token.is_unresolved(value)
+
+
+def concrete(value: T | None) -> T | None:
+    """Return the value, or None where it is a token or not given."""
+    return value if value is not None and is_concrete(value) else None

@@ -1,0 +1,1 @@
+"""CDK constructs, who reads the data: network, GPU fleet, EFA, capacity, mounts."""

@@ -1,0 +1,1 @@
+"""CDK constructs, how a hot tier comes and goes."""

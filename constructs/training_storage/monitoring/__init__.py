@@ -1,0 +1,1 @@
+"""CDK constructs, what people look at."""

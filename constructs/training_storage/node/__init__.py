@@ -1,0 +1,1 @@
+"""What runs on training nodes and in Lambda: standard library and boto3 only."""

@@ -1,0 +1,1 @@
+"""What is done with a deployed storage, through boto3."""

@@ -1,0 +1,1 @@
+"""What the services allow: one small object a rule, used by planner and constructs alike."""

@@ -1,0 +1,71 @@
+"""What a rule is.
+
+A rule is one small object that says what a service allows, why, and where that is written, and carries its own pair of
+examples. The planner keeps to the rules so that a plan is always legal; constructs run the same objects on explicit
+arguments. No linter catches FSx or S3 Express mistakes, so these are the only net.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from training_storage.errors import Problem, ValidationError
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule(Generic[S]):
+    """One thing that a service allows or forbids.
+
+    Attributes:
+        id: Stable id such as ``lustre.capacity-step``: room, full stop, what it is about. Public contract.
+        statement: The rule in one sentence, said as what is right.
+        reason: Why it is so, or what happens in AWS when it is broken.
+        source: Where it is written: a facts row, an AWS page, a field report by number.
+        check: Takes a subject and yields a problem for each way in which the subject breaks the rule. It must pass
+            over fields that are None or not known (constructs hand tokens in as None, see ``training_storage._tokens``).
+        passes: A subject that keeps the rule.
+        fails: A subject that breaks it.
+    """
+
+    id: str
+    statement: str
+    reason: str
+    source: str
+    check: Callable[[S], Iterable[Problem]] = field(repr=False)
+    passes: S = field(repr=False)
+    fails: S = field(repr=False)
+
+
+def find_problems(rules: Iterable[Rule[S]], subject: S) -> tuple[Problem, ...]:
+    """Run rules on a subject and return every problem, each with the id of its rule."""
+    found: list[Problem] = []
+    for rule in rules:
+        for problem in rule.check(subject):
+            found.append(
+                Problem(
+                    what=problem.what,
+                    path=problem.path,
+                    value=problem.value,
+                    allowed=problem.allowed,
+                    fix=problem.fix,
+                    rule=rule.id,
+                )
+            )
+    return tuple(found)
+
+
+def require(rules: Iterable[Rule[S]], subject: S, *, where: str = "") -> None:
+    """Raise ``ValidationError`` with every problem that the rules find on the subject; return None when there is none.
+
+    Args:
+        rules: The rules to run.
+        subject: What they look at.
+        where: Construct path for the message.
+    """
+    problems = find_problems(rules, subject)
+    if problems:
+        raise ValidationError(problems, where=where)

@@ -1,0 +1,1 @@
+"""CDK constructs, where data lives."""
