@@ -154,7 +154,8 @@ class MountPlan:
         kind: ``lustre``, ``mountpoint`` or ``s3-files``.
         read_only: Whether the mount refuses writes.
         options: What the mount needs beyond that, all plain values: for Mountpoint ``bucket`` (None: the data lake),
-            ``prefix``, ``maximum_throughput_gbps``, ``cache`` (``none`` | ``nvme``), ``cache_size_mib`` (None: 80 % of the disk).
+            ``prefix``, ``maximum_throughput_gbps``, ``cache`` (``none`` or ``nvme``), ``cache_size_mib`` (None: 80 % of
+            the disk).
     """
 
     path: str

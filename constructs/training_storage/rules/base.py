@@ -7,8 +7,9 @@ arguments. No linter catches FSx or S3 Express mistakes, so these are the only n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from training_storage.errors import Problem, ValidationError
@@ -26,7 +27,7 @@ class Rule(Generic[S]):
         reason: Why it is so, or what happens in AWS when it is broken.
         source: Where it is written: a facts row, an AWS page, a field report by number.
         check: Takes a subject and yields a problem for each way in which the subject breaks the rule. It must pass
-            over fields that are None or not known (constructs hand tokens in as None, see ``training_storage._tokens``).
+            over fields that are None or not known (constructs hand tokens in as None, see ``_tokens``).
         passes: A subject that keeps the rule.
         fails: A subject that breaks it.
     """
@@ -42,20 +43,30 @@ class Rule(Generic[S]):
 
 def find_problems(rules: Iterable[Rule[S]], subject: S) -> tuple[Problem, ...]:
     """Run rules on a subject and return every problem, each with the id of its rule."""
-    found: list[Problem] = []
-    for rule in rules:
-        for problem in rule.check(subject):
-            found.append(
-                Problem(
-                    what=problem.what,
-                    path=problem.path,
-                    value=problem.value,
-                    allowed=problem.allowed,
-                    fix=problem.fix,
-                    rule=rule.id,
-                )
-            )
-    return tuple(found)
+    return tuple(replace(problem, rule=rule.id) for rule in rules for problem in rule.check(subject))
+
+
+_INDEX = re.compile(r"\[\d+\]")
+
+
+def relabel(problems: Iterable[Problem], names: Mapping[str, str]) -> tuple[Problem, ...]:
+    """Return problems with their field paths said in another vocabulary, such as the fields of a workload file.
+
+    Args:
+        problems: What rules found.
+        names: New path by old path; ``[]`` stands for any index, which is carried over where the new path has ``[]`` too.
+            A path without an entry stays as it is.
+    """
+    out: list[Problem] = []
+    for problem in problems:
+        new = names.get(_INDEX.sub("[]", problem.path))
+        if new is None:
+            out.append(problem)
+            continue
+        for index in _INDEX.findall(problem.path):
+            new = new.replace("[]", index, 1)
+        out.append(replace(problem, path=new))
+    return tuple(out)
 
 
 def require(rules: Iterable[Rule[S]], subject: S, *, where: str = "") -> None:

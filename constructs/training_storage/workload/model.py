@@ -1,8 +1,8 @@
 """The workload as its author declares it: one class a section, names as in the file, quantities with their unit.
 
-Every class is frozen and refuses unknown keys. Defaults are those of the contract. What needs the catalog (does the type
-exist, does the zone belong to the region, ...) is checked by ``workload.loading``, not here, so that a model can be made
-in code without any file.
+Every class is frozen and refuses unknown keys. Defaults are those of the contract. What needs the catalog (does the
+type exist, does the zone belong to the region, ...) is checked by ``workload.loading``, not here, so that a model can
+be made in code without any file.
 """
 
 from __future__ import annotations
