@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 Trust = Literal["seen", "derived", "remembered", "conflict", "user"]
@@ -17,7 +17,7 @@ class Source:
 
     Attributes:
         text: The document or repository that was read.
-        date: ISO date of the reading, or of the document where it has one.
+        date: ISO date of the reading, or of the document where it has one; empty where a user's file gives none.
         trust: How sure the row is; ``user`` for rows that a user's file brought in.
     """
 
@@ -125,6 +125,7 @@ class Region:
         express_zone_ids: Zone IDs with S3 Express One Zone; empty where there is none.
         s3_files: Whether S3 Files is offered; None without a row (counts as yes, with an assumption line).
         source: Where the row comes from.
+        field_sources: Where single fields come from that the row's source does not cover, by field name.
     """
 
     name: str
@@ -136,6 +137,7 @@ class Region:
     express_zone_ids: tuple[str, ...]
     s3_files: bool | None
     source: Source
+    field_sources: Mapping[str, Source] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,4 +230,23 @@ class StorageOption:
     kms: bool
     metadata_configuration: bool
     versions: tuple[str, ...]
+    source: Source
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageClass:
+    """One S3 storage class, as seen by a lifecycle rule and by those who read the object.
+
+    Attributes:
+        name: ``STANDARD_IA``.
+        first_transition_day: Earliest age in days at which a rule may move objects to it; None where no rule moves to it.
+        minimum_billed_days: Days that are billed at least; None where there is no such minimum.
+        readable: Whether FSx for Lustre, Mountpoint and S3 Files can read the object as it lies, without a restore.
+        source: Where the row comes from.
+    """
+
+    name: str
+    first_transition_day: int | None
+    minimum_billed_days: int | None
+    readable: bool
     source: Source

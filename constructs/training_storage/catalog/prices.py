@@ -1,0 +1,40 @@
+"""The price book: what one unit of each item costs, by region; unknown stays unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from training_storage.catalog.model import Price
+
+
+@dataclass(frozen=True, slots=True)
+class PriceBook:
+    """Prices by item and region.
+
+    Stable item names: ``lustre.{deployment}.{storage}.{tier}`` such as ``lustre.PERSISTENT_2.SSD.500``
+    (``lustre.SCRATCH_2.SSD`` has no tier), ``lustre.metadata_iops``, ``ec2.{type}``, ``s3_express.storage`` and so on.
+    No list price was read from AWS for most of them: look at the trust of a row before relying on it.
+
+    Attributes:
+        rows: Every row by (region, item).
+    """
+
+    rows: Mapping[tuple[str, str], Price]
+
+    def price(self, item: str, region: str) -> Price | None:
+        """Return the row as it stands, or None where the region has none of that item."""
+        return self.rows.get((region, item))
+
+    def usd(self, item: str, region: str) -> float | None:
+        """Return the price of one unit in USD, or None where it is not known.
+
+        A row of another region never stands in, and a row that is only remembered is no price: look at it with
+        ``price``.
+        """
+        row = self.rows.get((region, item))
+        return None if row is None or row.source.trust == "remembered" else row.usd
+
+    def items(self, region: str) -> tuple[str, ...]:
+        """Return the names of all items that have a row in the region, in the order of the book."""
+        return tuple(item for place, item in self.rows if place == region)
