@@ -1,0 +1,113 @@
+"""Each rule of fleet, network and mounts: its own pair of examples, and the borders that the pair does not show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from training_storage.rules.base import Rule, find_problems
+from training_storage.rules.fleet import FLEET_RULES, FleetSettings
+from training_storage.rules.mounts import MOUNT_RULES, MountSettings, NodeSettings, cache_limit_mib
+from training_storage.rules.network import NETWORK_RULES, NetworkSettings, private_addresses
+
+RULES: list[Rule[Any]] = [*FLEET_RULES, *NETWORK_RULES, *MOUNT_RULES]
+
+
+def each_rule() -> list[Any]:
+    return [pytest.param(rule, id=rule.id) for rule in RULES]
+
+
+@pytest.mark.parametrize("rule", each_rule())
+def test_example_that_passes_keeps_every_rule_of_its_room(rule: Rule[Any]) -> None:
+    room = next(room for room in (FLEET_RULES, NETWORK_RULES, MOUNT_RULES) if rule in room)
+    assert find_problems(room, rule.passes) == ()  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("rule", each_rule())
+def test_example_that_fails_is_reported_with_what_is_allowed(rule: Rule[Any]) -> None:
+    problems = find_problems([rule], rule.fails)
+    assert problems
+    assert all(problem.rule == rule.id and problem.path and problem.allowed for problem in problems)
+
+
+@pytest.mark.parametrize("room", [FLEET_RULES, NETWORK_RULES, MOUNT_RULES], ids=["fleet", "network", "mounts"])
+def test_rules_pass_over_what_is_not_known(room: tuple[Rule[Any], ...]) -> None:
+    empty = {FLEET_RULES: FleetSettings(), NETWORK_RULES: NetworkSettings(), MOUNT_RULES: NodeSettings()}[room]  # type: ignore[index]
+    assert find_problems(room, empty) == ()
+
+
+def test_ids_are_unique() -> None:
+    assert len({rule.id for rule in RULES}) == len(RULES)
+
+
+def test_own_private_subnet_has_16384_addresses_less_those_of_aws_and_of_the_endpoints() -> None:
+    # /18 = 16,384; AWS keeps 5 in each subnet; internet none makes 8 interface endpoints.
+    assert private_addresses("nat") == 16_379
+    assert private_addresses("none") == 16_371
+
+
+@pytest.mark.parametrize(
+    ("addresses", "internet", "legal"), [(16_379, "nat", True), (16_380, "nat", False), (16_372, "none", False)]
+)
+def test_address_count_has_its_border_at_the_subnet(addresses: int, internet: str, legal: bool) -> None:
+    settings = NetworkSettings(own=True, internet=internet, addresses=addresses)
+    assert (find_problems(NETWORK_RULES, settings) == ()) is legal
+
+
+def test_a_given_vpc_is_not_counted() -> None:
+    assert find_problems(NETWORK_RULES, NetworkSettings(own=False, internet="nat", addresses=20_000)) == ()
+
+
+@pytest.mark.parametrize("zone", ["use1-az6", "usw2-az1", "apne1-az4", "use1-dfw2-az1", "cnn1-az1", "usgw1-az1"])
+def test_zone_ids_pass(zone: str) -> None:
+    assert find_problems(NETWORK_RULES, NetworkSettings(availability_zone_id=zone)) == ()
+
+
+@pytest.mark.parametrize("zone", ["us-east-1a", "us-gov-west-1b", "", "az6", "USE1-AZ6"])
+def test_other_forms_of_a_zone_fail(zone: str) -> None:
+    (problem,) = find_problems(NETWORK_RULES, NetworkSettings(availability_zone_id=zone))
+    assert "use1-az6" in problem.allowed
+
+
+def test_report_32_cache_of_500_gib_on_600_gib_is_refused_naming_80_percent() -> None:
+    node = NodeSettings(
+        mounts=(MountSettings(path="/lake", kind="mountpoint", cache="nvme", cache_size_mib=500 * 1024),),
+        local_nvme_gb=600 * 2**30 / 10**9,
+    )
+    (problem,) = find_problems(MOUNT_RULES, node)
+    assert "80%" in str(problem)
+    assert "491520 MiB" in problem.allowed  # 480 GiB
+
+
+def test_cache_limit_is_80_percent_in_mib() -> None:
+    assert cache_limit_mib(600 * 2**30 / 10**9) == 491_520
+
+
+def test_report_30_checkpoints_on_a_directory_bucket_pass() -> None:
+    mount = MountSettings(path="/hot", kind="mountpoint", read_only=False, directory_bucket=True)
+    assert find_problems(MOUNT_RULES, NodeSettings(mounts=(mount,), checkpoint_path="/hot/checkpoints")) == ()
+
+
+def test_report_28_a_block_with_spot_fails() -> None:
+    fleet = FleetSettings(purchase="spot", has_reservation_id=True, capacity_reservation_id="cr-0123")
+    assert [problem.rule for problem in find_problems(FLEET_RULES, fleet)] == ["fleet.reservation-target"]
+
+
+def test_report_29_id_and_group_together_fail() -> None:
+    fleet = FleetSettings(purchase="reservation", has_reservation_id=True, has_reservation_group=True)
+    (problem,) = find_problems(FLEET_RULES, fleet)
+    assert "capacity_reservation_resource_group_arn" in problem.path
+
+
+def test_mounts_with_a_common_beginning_are_apart() -> None:
+    node = NodeSettings(mounts=(MountSettings(path="/data"), MountSettings(path="/data2")))
+    assert find_problems(MOUNT_RULES, node) == ()
+
+
+def test_naive_time_is_refused() -> None:
+    block = next(rule for rule in FLEET_RULES if rule.id == "fleet.capacity-block-schedule").passes
+    assert block.start is not None
+    naive = replace(block, start=block.start.replace(tzinfo=None))
+    assert [problem.path for problem in find_problems(FLEET_RULES, naive)] == ["start"]
