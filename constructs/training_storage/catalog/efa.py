@@ -1,8 +1,8 @@
 """EFA interface layouts, and instance types that the user describes in place of the catalog.
 
 The layout is the current one of the EC2 User Guide (efa-acc-inst-types): the primary is an ENA interface on card 0,
-device 0; EFA goes on ``efa-only`` interfaces, which take no IP address, on card 0, device 1 where card 0 has EFA, and on
-device 0 of each further card. Each card counts its devices from 0: counting the device up with the card is refused.
+device 0; EFA goes on ``efa-only`` interfaces, which take no IP address, on card 0, device 1 where card 0 has EFA, and
+on device 0 of each further card. Each card counts its devices from 0: EC2 refuses one that goes on counting.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ def load_catalog(*files: Path) -> Catalog:
 
     A file is JSON (``.json``) or YAML (``.yaml``, ``.yml``) in the shape of the data files of this package: tables such
     as ``instance_types``, ``regions`` or ``prices``, in them rows by key. A row whose key is known replaces the fields
-    that it gives; any other is added, and must then give every field that has no default. ``source`` may be left out, or
+    that it gives; any other is added, and must then give every field that has no default. ``source`` may be left out,
     be a name under ``sources``, or ``{"text": ..., "date": ...}``; the trust of such a row is ``user`` either way. A
     later file wins over an earlier one.
 

@@ -23,7 +23,7 @@ _NOISE = 1e-9
 
 def _at(by_tier: Mapping[int, N], tier: int | None, option: StorageOption, what: str) -> N:
     """Look a number up by tier; an option without tiers has it under 0, and one number for all tiers needs no tier."""
-    if tier in by_tier:
+    if tier is not None and tier in by_tier:
         return by_tier[tier]
     if 0 in by_tier:
         return by_tier[0]
@@ -68,7 +68,8 @@ class LustreCatalog:
         intelligent_tiering_throughput_max_mb_per_s: The most throughput capacity.
         intelligent_tiering_network_mb_per_s_per_step: Network baseline of each step (one file server).
         intelligent_tiering_metadata_iops: Legal USER_PROVISIONED metadata IOPS.
-        intelligent_tiering_cache_gib_per_step: Smallest and largest read cache for each step, GiB.
+        intelligent_tiering_cache_min_gib_per_step: Smallest read cache for each step of throughput, GiB.
+        intelligent_tiering_cache_max_gib_per_step: Largest read cache for each step of throughput, GiB.
         intelligent_tiering_default_quota_mb_per_s: Default account quota of throughput capacity.
         intelligent_tiering_cache_default_quota_gib: Default account quota of read cache.
         sources: Where each number comes from, by attribute name.
@@ -96,7 +97,8 @@ class LustreCatalog:
     intelligent_tiering_throughput_max_mb_per_s: int
     intelligent_tiering_network_mb_per_s_per_step: float
     intelligent_tiering_metadata_iops: tuple[int, ...]
-    intelligent_tiering_cache_gib_per_step: tuple[int, int]
+    intelligent_tiering_cache_min_gib_per_step: int
+    intelligent_tiering_cache_max_gib_per_step: int
     intelligent_tiering_default_quota_mb_per_s: int
     intelligent_tiering_cache_default_quota_gib: int
     sources: Mapping[str, Source] = field(hash=False)
@@ -150,7 +152,7 @@ class LustreCatalog:
 
         Args:
             option: Deployment and storage type.
-            needed_gib: What is needed, in GiB. A billionth of it counts as float rounding. 0 gives the smallest capacity.
+            needed_gib: What is needed, in GiB; a billionth of it counts as float rounding. 0 gives the smallest.
             tier: Throughput tier, or None without tiers.
             efa: Whether the file system is EFA-enabled; its steps are larger and depend on the tier.
         """

@@ -239,7 +239,7 @@ class StorageClass:
 
     Attributes:
         name: ``STANDARD_IA``.
-        first_transition_day: Earliest age in days at which a rule may move objects to it; None where no rule moves to it.
+        first_transition_day: Earliest age in days at which a rule may move objects to it; None where none does.
         minimum_billed_days: Days that are billed at least; None where there is no such minimum.
         readable: Whether FSx for Lustre, Mountpoint and S3 Files can read the object as it lies, without a restore.
         source: Where the row comes from.

@@ -13,7 +13,7 @@ class ObjectStorageCatalog:
     """Numbers of the object storage services. Where each comes from is in ``sources``, by attribute name.
 
     Attributes:
-        get_requests_per_s_per_prefix: GET and HEAD a second that one prefix of a general purpose bucket serves at least.
+        get_requests_per_s_per_prefix: GET and HEAD a second that one prefix of a bucket serves at least.
         put_requests_per_s_per_prefix: The same for PUT, COPY, POST and DELETE.
         part_bytes: Bytes of one part as Mountpoint reads and writes them by default.
         express_get_requests_per_s: Reads a second of one directory bucket without a request to support.
@@ -27,7 +27,7 @@ class ObjectStorageCatalog:
         mountpoint_fstab_version: Oldest Mountpoint that reads ``/etc/fstab`` lines.
         mountpoint_memory_target_version: Oldest Mountpoint that knows ``--memory-target``.
         mountpoint_memory_target_min_mib: Smallest memory target, MiB.
-        mountpoint_cache_disk_share_max: Largest share of a disk that the cache may be given: eviction is slower than fill.
+        mountpoint_cache_disk_share_max: Largest share of a disk for the cache: eviction is slower than fill.
         mountpoint_unknown_type_gbps: Throughput that Mountpoint assumes for a type that it does not know, Gbit/s.
         mountpoint_gbps: Mountpoint's own throughput table, Gbit/s by instance type.
         transition_min_object_kb: Objects below this size are not moved by a lifecycle rule by default, KB.

@@ -1,5 +1,7 @@
-"""From the rows of the data files to typed rows. Nothing is checked here: the data is tested, a user's rows are
-checked by ``checks`` before they come here, and every plan pays for this on each start.
+"""From the rows of the data files to typed rows.
+
+Nothing is checked here: tests check the data, ``overrides`` checks a user's rows before they come here, and every
+command pays for this on each start.
 """
 
 from __future__ import annotations
