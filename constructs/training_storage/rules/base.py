@@ -41,6 +41,17 @@ class Rule(Generic[S]):
     fails: S = field(repr=False)
 
 
+def rule(
+    *, id: str, statement: str, reason: str, source: str, passes: S, fails: S
+) -> Callable[[Callable[[S], Iterable[Problem]]], Rule[S]]:
+    """Make the decorated check a ``Rule``, so that what a rule says stands over what it does."""
+
+    def make(check: Callable[[S], Iterable[Problem]]) -> Rule[S]:
+        return Rule(id=id, statement=statement, reason=reason, source=source, check=check, passes=passes, fails=fails)
+
+    return make
+
+
 def find_problems(rules: Iterable[Rule[S]], subject: S) -> tuple[Problem, ...]:
     """Run rules on a subject and return every problem, each with the id of its rule."""
     return tuple(replace(problem, rule=rule.id) for rule in rules for problem in rule.check(subject))
@@ -54,8 +65,8 @@ def relabel(problems: Iterable[Problem], names: Mapping[str, str]) -> tuple[Prob
 
     Args:
         problems: What rules found.
-        names: New path by old path; ``[]`` stands for any index, which is carried over where the new path has ``[]`` too.
-            A path without an entry stays as it is.
+        names: New path by old path; ``[]`` stands for any index, which is carried over where the new path has ``[]``
+            too. A path without an entry stays as it is.
     """
     out: list[Problem] = []
     for problem in problems:

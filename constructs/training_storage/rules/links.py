@@ -1,7 +1,7 @@
 """Rules of data repository associations: the links between directories of a file system and prefixes of buckets.
 
-Paths and prefixes are compared in one normal form, so that ``data``, ``/data/`` and ``/data`` are the same directory and
-``a`` and ``a/`` the same prefix; ``a/`` and ``ab/`` do not overlap. Planner and constructs write the normal form too.
+Paths and prefixes are compared in one normal form, so that ``data``, ``/data/`` and ``/data`` are the same directory
+and ``a`` and ``a/`` the same prefix; ``a/`` and ``ab/`` do not overlap. Planner and constructs write that form too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class LinkSettings:
 
     Attributes:
         path: Directory of the file system such as ``/datasets``; any form, see ``normalized_path``.
-        bucket: Bucket name, or any label that is equal for equal buckets (a bucket made in the same app has no name yet).
+        bucket: Bucket name, or any label that is equal for equal buckets (a bucket of the same app has no name yet).
         prefix: Key prefix; any form, see ``normalized_prefix``; empty for the whole bucket.
         import_events: What FSx imports by itself: ``new``, ``changed``, ``deleted``.
         export_events: What FSx exports by itself.
@@ -163,7 +163,11 @@ def _root_alone(links: Links) -> Iterator[Problem]:
 
 def _paths_apart(links: Links) -> Iterator[Problem]:
     for (_, first), (index, second) in combinations(enumerate(links), 2):
-        if first.path is None or second.path is None or "/" in {normalized_path(first.path), normalized_path(second.path)}:
+        if (
+            first.path is None
+            or second.path is None
+            or "/" in {normalized_path(first.path), normalized_path(second.path)}
+        ):
             continue  # a link at / has a rule of its own
         if paths_overlap(first.path, second.path):
             same = normalized_path(first.path) == normalized_path(second.path)
