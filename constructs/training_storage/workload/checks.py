@@ -1,0 +1,264 @@
+"""What needs more than one section or the catalog: types, regions, zones, reference workloads and service rules.
+
+Every check passes over what is not readable: that is reported already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from training_storage.catalog import Catalog, InstanceType, instance_type_from_facts
+from training_storage.errors import Problem
+from training_storage.rules.base import find_problems, relabel
+from training_storage.rules.fleet import FLEET_RULES, FLEET_WORKLOAD_PATHS, PURCHASES, FleetSettings
+from training_storage.rules.links import LINK_RULES, LINK_WORKLOAD_PATHS, LinkSettings
+from training_storage.rules.lustre import LUSTRE_RULES, LUSTRE_WORKLOAD_PATHS, LustreSettings
+from training_storage.rules.network import NETWORK_RULES, NETWORK_WORKLOAD_PATHS, NetworkSettings
+from training_storage.workload.model import Compute, Link, Lustre, Workload
+from training_storage.workload.section import Section
+from training_storage.workload.source import shorten
+
+_FACTS = "accelerators, network_cards, efa_interfaces, primary_card_has_efa, network_gbps and architecture"
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """As much of a workload as is readable.
+
+    Attributes:
+        data: The plain data of the whole file.
+        sections: Sections that are valid by themselves, by name.
+    """
+
+    data: Mapping[str, Any]
+    sections: Mapping[str, Section]
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any], workload: Workload | None) -> Draft:
+        """Return the draft of a file; ``workload`` where the whole file is valid by itself."""
+        from pydantic import ValidationError
+
+        found: dict[str, Section] = {}
+        for name, field in Workload.model_fields.items():
+            kind = field.annotation
+            if workload is not None:
+                section = getattr(workload, name)
+                if isinstance(section, Section):
+                    found[name] = section
+            elif isinstance(kind, type) and issubclass(kind, Section) and name != "checkpoints":
+                try:
+                    found[name] = kind.model_validate(data.get(name, {}), by_alias=True, by_name=False)
+                except ValidationError:
+                    continue
+        return cls(data, found)
+
+    def text(self, *path: str) -> str | None:
+        """Return a value as text where it is one, even where its section has other problems."""
+        value: Any = self.data
+        for part in path:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        return value if isinstance(value, str) else None
+
+    def given(self, *path: str) -> bool:
+        """Whether the file gives a field."""
+        value: Any = self.data
+        for part in path:
+            value = value.get(part) if isinstance(value, Mapping) else None
+        return value is not None
+
+
+def check(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
+    """Yield every problem of what is readable."""
+    yield from _region(draft, catalog)
+    yield from _arns(draft, catalog)
+    yield from _network(draft)
+    compute = draft.sections.get("compute")
+    facts = _facts(compute if isinstance(compute, Compute) else None, draft, catalog)
+    yield from _instance_type(draft, catalog)
+    yield from _fleet(draft, compute if isinstance(compute, Compute) else None, facts)
+    yield from _reference(draft, facts, catalog)
+    lustre = draft.sections.get("lustre")
+    if isinstance(lustre, Lustre):
+        yield from _lustre(lustre, facts)
+
+
+def _region(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
+    name, zone = draft.text("region"), draft.text("availability_zone_id")
+    if name is None:
+        return
+    region = catalog.regions.get(name)
+    if region is None:
+        near = catalog.nearest_region(name[:100])
+        yield Problem(
+            what="is an unknown region",
+            path="region",
+            value=shorten(name),
+            allowed="a region of the catalog",
+            fix=f"did you mean {near}? A new region comes with a catalog file"
+            if near
+            else "add it with a catalog file",
+        )
+        return
+    if zone is None or zone in region.zone_ids:
+        return
+    if region.zone_ids or not zone.startswith(f"{region.zone_id_prefix}-"):
+        home = next((each.name for each in catalog.regions.values() if zone in each.zone_ids), None)
+        yield Problem(
+            what=f"belongs to {home}, and the region is {name}" if home else f"is no zone of {name}",
+            path="availability_zone_id",
+            value=shorten(zone),
+            allowed=", ".join(region.zone_ids) or f"{region.zone_id_prefix}-az1 and so on",
+            fix="choose one of those; a new zone comes with a catalog file",
+        )
+
+
+def _arns(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
+    region = catalog.regions.get(draft.text("region") or "")
+    if region is None:
+        return
+    for path, what in (
+        (("lustre", "kms_key_arn"), "key"),
+        (("data_lake", "kms_key_arn"), "key"),
+        (("monitoring", "alarm_topic_arn"), "topic"),
+    ):
+        parts = (draft.text(*path) or "").split(":", 5)
+        if len(parts) == 6 and (parts[1], parts[3]) != (region.partition, region.name):
+            yield Problem(
+                what=f"is a {what} of {parts[3]} in partition {parts[1]}, and the storage stands in {region.name}",
+                path=".".join(path),
+                value=shorten(":".join(parts)),
+                allowed=f"a {what} of {region.name} in partition {region.partition}",
+            )
+
+
+def _network(draft: Draft) -> Iterator[Problem]:
+    settings = NetworkSettings(
+        has_vpc_id=draft.given("network", "vpc_id"), has_subnet_id=draft.given("network", "subnet_id")
+    )
+    yield from relabel(find_problems(NETWORK_RULES, settings), NETWORK_WORKLOAD_PATHS)
+
+
+def _facts(compute: Compute | None, draft: Draft, catalog: Catalog) -> InstanceType | None:
+    known = catalog.instance_types.get(draft.text("compute", "instance_type") or "")
+    if known is not None or compute is None or compute.type_facts is None:
+        return known
+    return instance_type_from_facts(compute.instance_type, **compute.type_facts.model_dump())
+
+
+def _instance_type(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
+    name = draft.text("compute", "instance_type")
+    if name is None:
+        return
+    if name in catalog.instance_types:
+        if draft.given("compute", "type_facts"):
+            yield Problem(
+                what=f"describes {name}, which the catalog knows",
+                path="compute.type_facts",
+                allowed="only for a type that the catalog does not know",
+                fix="remove it; a catalog file can correct single facts",
+            )
+    elif not draft.given("compute", "type_facts"):
+        near = catalog.nearest_instance_type(name[:100])
+        yield Problem(
+            what="is an unknown instance type",
+            path="compute.instance_type",
+            value=shorten(name),
+            allowed=f"a type of the catalog, or any type with type_facts: {_FACTS}",
+            fix=f"did you mean {near}? Otherwise add type_facts" if near else "add type_facts",
+        )
+
+
+def _fleet(draft: Draft, compute: Compute | None, facts: InstanceType | None) -> Iterator[Problem]:
+    raw = draft.data.get("compute")
+    efa = raw.get("efa") if isinstance(raw, Mapping) else None
+    placement = draft.text("compute", "placement_group")
+    purchase = draft.text("compute", "purchase")
+    if purchase is None and not draft.given("compute", "purchase"):
+        purchase = "on-demand"
+    settings = FleetSettings(
+        instance_type=draft.text("compute", "instance_type"),
+        facts=facts,
+        instance_count=compute.instance_count if compute else None,
+        purchase=purchase if purchase in PURCHASES else None,
+        has_reservation_id=draft.given("compute", "capacity_reservation_id"),
+        capacity_reservation_id=compute.capacity_reservation_id if compute else None,
+        start=compute.start if compute else None,
+        end=compute.end if compute else None,
+        placement_group=placement if placement in ("cluster", "none") else None,
+        efa=efa if isinstance(efa, bool) else None,
+        # An image that is not given is the deployment's concern: the plan does not need one.
+        image=None,
+    )
+    yield from relabel(find_problems(FLEET_RULES, settings), FLEET_WORKLOAD_PATHS)
+
+
+def _reference(draft: Draft, facts: InstanceType | None, catalog: Catalog) -> Iterator[Problem]:
+    model = draft.text("dataset", "read_rate", "reference")
+    if model is None:
+        return
+    models = catalog.reference_models()
+    if model not in models:
+        from training_storage.catalog.catalog import nearest
+
+        near = nearest(model[:100], models)
+        yield Problem(
+            what="is an unknown reference workload",
+            path="dataset.read_rate.reference",
+            value=shorten(model),
+            allowed=", ".join(models),
+            fix=f"did you mean {near}?" if near else "give per_accelerator, samples or tokens instead",
+        )
+    elif facts is not None and (
+        facts.accelerator_model is None or catalog.reference(model, facts.accelerator_model) is None
+    ):
+        measured = ", ".join(catalog.reference_accelerators(model))
+        yield Problem(
+            what=f"has no row for {facts.accelerator_model or 'the accelerator'} of {facts.name}",
+            path="dataset.read_rate.reference",
+            value=model,
+            allowed=f"{model} on {measured}",
+            fix="give per_accelerator, samples or tokens instead",
+        )
+
+
+def _lustre(lustre: Lustre, facts: InstanceType | None) -> Iterator[Problem]:
+    provisioned = isinstance(lustre.metadata_iops, int)
+    settings = LustreSettings(
+        deployment_type=lustre.deployment_type or "PERSISTENT_2",
+        storage_type=lustre.storage_type or "SSD",
+        storage_capacity_gib=int(lustre.storage_capacity.gib) if lustre.storage_capacity else None,
+        per_unit_storage_throughput=lustre.per_unit_storage_throughput,
+        throughput_capacity_mb_per_s=lustre.throughput_capacity,
+        metadata_mode="USER_PROVISIONED" if provisioned else None,
+        metadata_iops=lustre.metadata_iops if isinstance(lustre.metadata_iops, int) else None,
+        efa=lustre.efa if isinstance(lustre.efa, bool) else None,
+        gds=lustre.gds,
+        compression=lustre.compression.upper(),
+        file_system_type_version=lustre.file_system_type_version,
+        backup_retention_days=lustre.backup_retention_days,
+        kms_key=lustre.kms_key_arn,
+        linked=lustre.links is None or bool(lustre.links),
+    )
+    yield from relabel(find_problems(LUSTRE_RULES, settings), LUSTRE_WORKLOAD_PATHS)
+    yield from relabel(find_problems(LINK_RULES, tuple(map(_link, lustre.links or ()))), LINK_WORKLOAD_PATHS)
+    if lustre.gds and facts is not None and not facts.gds:
+        yield Problem(
+            what=f"is not served on {facts.name}",
+            path="lustre.gds",
+            value=True,
+            allowed="true for types that FSx serves with GPUDirect Storage",
+            fix="leave it out",
+        )
+
+
+def _link(link: Link) -> LinkSettings:
+    bucket, _, prefix = link.source.removeprefix("s3://").partition("/")
+    return LinkSettings(
+        path=link.path,
+        bucket=bucket,
+        prefix=prefix,
+        import_events=link.import_,
+        export_events=link.export,
+    )

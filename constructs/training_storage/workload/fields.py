@@ -1,0 +1,334 @@
+"""Field types of the workload: each refuses a wrong value with what is wrong, what is allowed and what to change.
+
+The upper bounds are not limits of any service. They lie far beyond every real cluster and keep the arithmetic of plans
+finite.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import datetime
+from math import isfinite
+from typing import Annotated, Final, Literal, TypeVar
+
+from pydantic import AfterValidator, BeforeValidator
+from pydantic_core import PydanticCustomError
+
+from training_storage.units import DURATION_FORM, GIB, PB, RATE_FORM, SIZE_FORM, TB, Duration, Rate, Size
+
+REFUSED: Final = "refused"
+"""Type of every error raised here; its context holds ``what``, ``allowed``, ``fix`` and ``quote``."""
+
+COUNT_MAX: Final = 1_000_000
+FILES_MAX: Final = 10**15
+NUMBER_MAX: Final = 1e15
+
+Quantity = TypeVar("Quantity", Size, Rate, Duration)
+
+
+def refuse(what: str, *, allowed: str = "", fix: str = "", quote: bool = False) -> PydanticCustomError:
+    """Return the error of a refused value.
+
+    Args:
+        what: What is wrong.
+        allowed: What is allowed.
+        fix: What to change.
+        quote: Whether quotes around the value, as it stands in the file, would mend it.
+    """
+    words = [what, f"allowed: {allowed}" if allowed else "", f"fix: {fix}" if fix else ""]
+    context = {
+        "what": what,
+        "allowed": allowed,
+        "fix": fix,
+        "quote": quote,
+        "text": "; ".join(word for word in words if word),
+    }
+    return PydanticCustomError(REFUSED, "{text}", context)
+
+
+def whole(low: int, high: int = COUNT_MAX) -> BeforeValidator:
+    """A whole number from ``low`` to ``high``; ``1.2e6`` is one too."""
+    allowed = f"a whole number from {low:,} to {high:,}"
+
+    def check(value: object) -> object:
+        if isinstance(value, float) and isfinite(value) and value.is_integer():
+            value = int(value)
+        if isinstance(value, bool) or not isinstance(value, int):
+            fix = "write it without quotes" if isinstance(value, str) and value.strip().isdecimal() else ""
+            raise refuse("is not a whole number", allowed=allowed, fix=fix)
+        if not low <= value <= high:
+            raise refuse("is out of range", allowed=allowed)
+        return value
+
+    return BeforeValidator(check)
+
+
+def number(low: float, high: float = NUMBER_MAX) -> BeforeValidator:
+    """A number from ``low`` to ``high``."""
+    allowed = f"a number from {low:g} to {high:g}"
+
+    def check(value: object) -> object:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise refuse("is not a plain number", allowed=allowed)
+        if not low <= value <= high:  # NaN too
+            raise refuse("is out of range", allowed=allowed)
+        return float(value)
+
+    return BeforeValidator(check)
+
+
+def text(pattern: str, what: str, allowed: str, reason: Callable[[str], str | None] | None = None) -> BeforeValidator:
+    """Text of one form; ``reason`` may name a common mistake in place of ``what``."""
+    compiled = re.compile(pattern)
+
+    def check(value: object) -> object:
+        if not isinstance(value, str):
+            plain = isinstance(value, int | float)
+            read = "is read as a number" if plain else "is not text"
+            raise refuse(read, allowed=allowed, quote=plain)
+        said = reason(value) if reason else None
+        if said or not compiled.fullmatch(value):
+            raise refuse(said or what, allowed=allowed)
+        return value
+
+    return BeforeValidator(check)
+
+
+def aws_id(prefix: str) -> BeforeValidator:
+    """An id of EC2."""
+    return text(
+        f"{prefix}-[0-9a-f]{{3,17}}",
+        f"is not an id of the form {prefix}-...",
+        f"an id such as {prefix}-0123456789abcdef0",
+    )
+
+
+def arn(service: str, resource: str, example: str) -> BeforeValidator:
+    """An ARN of one service, in any partition."""
+    return text(
+        rf"arn:aws[a-z0-9-]*:{service}:[a-z0-9-]+:\d{{12}}:{resource}",
+        f"is not an ARN of {example.split(':')[2].upper()}",
+        f"an ARN such as {example}",
+    )
+
+
+def age(low_days: int) -> AfterValidator:
+    """Whole days, which is all that lifecycle rules of S3 know."""
+
+    def check(value: Duration) -> Duration:
+        days, rest = divmod(value.seconds, 86400)
+        if rest or days < low_days:
+            raise refuse("is not an age that a lifecycle rule can have", allowed=f"whole days, {low_days}d or more")
+        return value
+
+    return AfterValidator(check)
+
+
+def _quantity(
+    kind: type[Quantity], form: str, low: Quantity, high: Quantity, example: str
+) -> Callable[[object], object]:
+    fix = f"write it like {example}"
+
+    def check(value: object) -> object:
+        if isinstance(value, str):
+            try:
+                value = kind.parse(value)
+            except ValueError as error:
+                said = str(error)
+                hint = said.rpartition("; ")[2] if "did you mean" in said else fix
+                what = said.partition(":")[0] if said.startswith("unknown unit") else "is not a quantity with its unit"
+                raise refuse(what, allowed=form, fix=hint) from None
+        if not isinstance(value, kind):
+            bare = isinstance(value, int | float) and not isinstance(value, bool)
+            raise refuse("has no unit" if bare else "is not a quantity with its unit", allowed=form, fix=fix)
+        if not low <= value <= high:
+            raise refuse("is out of range", allowed=f"{low} to {high}")
+        return value
+
+    return check
+
+
+def _whole_gib(value: Size) -> Size:
+    if value.bytes % GIB or value.bytes < GIB:
+        raise refuse("is not a whole number of GiB", allowed="whole GiB", fix="write it like 4800 GiB")
+    return value
+
+
+def _flag_fix(value: object) -> str:
+    words = {"yes": "true", "on": "true", "true": "true", "no": "false", "off": "false", "false": "false"}
+    meant = words.get(value.lower()) if isinstance(value, str) else None
+    return f"write {meant} without quotes; YAML 1.2 reads this as text" if meant else ""
+
+
+def _flag(value: object) -> object:
+    if isinstance(value, bool):
+        return value
+    raise refuse("is neither true nor false", allowed="true or false", fix=_flag_fix(value))
+
+
+def _auto_or_flag(value: object) -> object:
+    if isinstance(value, bool) or value == "auto":
+        return value
+    raise refuse("is neither auto, true nor false", allowed="auto, true or false", fix=_flag_fix(value))
+
+
+def _auto_or_duration(value: object) -> object:
+    return value if value == "auto" else _duration(value)
+
+
+def _automatic_or_iops(value: object) -> object:
+    if value == "automatic":
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value % 1 == 0:
+        raise refuse("is neither automatic nor a whole number", allowed="automatic, or a number of metadata IOPS")
+    if not 1 <= value <= COUNT_MAX:
+        raise refuse("is out of range", allowed=f"automatic, or 1 to {COUNT_MAX:,}")
+    return int(value)
+
+
+def _moment(value: object) -> object:
+    form = "a date and a time with its zone, such as 2026-12-01T11:30:00Z"
+    if isinstance(value, str):
+        try:
+            value = datetime.fromisoformat(value.strip())
+        except ValueError:
+            raise refuse("is not a date and a time", allowed=form) from None
+    if not isinstance(value, datetime):
+        raise refuse("is not a date and a time", allowed=form)
+    if value.tzinfo is None:
+        raise refuse("has no time zone", allowed=form, fix="add Z for UTC, or an offset such as +02:00")
+    return value
+
+
+_NAME = r"[a-z][a-z0-9-]{0,39}"
+_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
+_SOURCE = re.compile(r"s3://(?P<bucket>[^/\s]+)/(?P<prefix>(?:[^\x00-\x1f\x7f]*/)?)")
+# Names that S3 keeps for itself: directory buckets, access points and their aliases, table buckets, examples.
+_RESERVED_STARTS = ("xn--", "sthree-", "amzn-s3-demo-")
+_RESERVED_ENDS = ("--x-s3", "--ol-s3", "-s3alias", ".mrap", "--table-s3")
+_BUCKET_FORM = "3 to 63 lower-case letters, digits and hyphens, a letter or digit at both ends"
+_SOURCE_FORM = "s3://BUCKET/PREFIX/ with a slash at the end, or s3://BUCKET/ for the whole bucket"
+
+
+def _name_reason(value: str) -> str | None:
+    return f"is too long: {len(value)} characters" if len(value) > 40 and re.match(_NAME, value) else None
+
+
+def _zone_reason(value: str) -> str | None:
+    named = re.fullmatch(r"[a-z]{2}(?:-[a-z]+)+-\d[a-z]", value)
+    return (
+        "is the name of a zone, which stands for another zone in each account; an id like use1-az6 is wanted"
+        if named
+        else None
+    )
+
+
+def _bucket_reason(value: str) -> str | None:
+    if value.startswith(_RESERVED_STARTS) or value.endswith(_RESERVED_ENDS):
+        return "is a name that general purpose buckets cannot have"
+    return None
+
+
+def _dotless_reason(value: str) -> str | None:
+    if "." in value and _BUCKET.fullmatch(value):
+        return "has a full stop: the TLS certificates of S3 do not cover such bucket names"
+    return _bucket_reason(value)
+
+
+def _source(value: object) -> object:
+    if not isinstance(value, str):
+        raise refuse("is not text", allowed=_SOURCE_FORM)
+    match = _SOURCE.fullmatch(value)
+    if match is None:
+        fixed = f"{value if value.startswith('s3://') else 's3://' + value}/"
+        fix = f"write {fixed}" if len(fixed) < 100 and _SOURCE.fullmatch(fixed) else ""
+        raise refuse("is not the address of a prefix in S3", allowed=_SOURCE_FORM, fix=fix)
+    bucket, prefix = match["bucket"], match["prefix"]
+    if not _BUCKET.fullmatch(bucket) or ".." in bucket or re.fullmatch(r"[\d.]+", bucket) or _bucket_reason(bucket):
+        what = f"names a bucket that cannot be: {bucket[:80]!r}"
+        raise refuse(what, allowed=f"{_BUCKET_FORM}; full stops between them")
+    parts = prefix.split("/")[:-1]
+    if any(part in {"", ".", ".."} for part in parts) or len(prefix.encode(errors="replace")) > 1024:
+        raise refuse("has a prefix that is no plain path", allowed="at most 1024 bytes, without //, . and ..")
+    return value
+
+
+_duration = _quantity(Duration, DURATION_FORM, Duration(0.001), Duration(3650 * 86400), "30m")
+_size = _quantity(Size, SIZE_FORM, Size(1), Size(1000 * PB), "60 TB")
+_room = _quantity(Size, SIZE_FORM, Size(0), Size(1000 * PB), "5 TB")
+_rate = _quantity(Rate, RATE_FORM, Rate(1), Rate(1000 * TB), "2.86 GB/s")
+
+SizeField = Annotated[Size, BeforeValidator(_size)]
+RoomField = Annotated[Size, BeforeValidator(_room)]
+GibField = Annotated[SizeField, AfterValidator(_whole_gib)]
+RateField = Annotated[Rate, BeforeValidator(_rate)]
+DurationField = Annotated[Duration, BeforeValidator(_duration)]
+IntervalField = Annotated[Literal["auto"] | Duration, BeforeValidator(_auto_or_duration)]
+MetadataIopsField = Annotated[Literal["automatic"] | int, BeforeValidator(_automatic_or_iops)]
+FlagField = Annotated[bool, BeforeValidator(_flag)]
+AutoFlagField = Annotated[Literal["auto"] | bool, BeforeValidator(_auto_or_flag)]
+MomentField = Annotated[datetime, BeforeValidator(_moment)]
+SourceField = Annotated[str, BeforeValidator(_source)]
+
+NameField = Annotated[
+    str,
+    text(_NAME, "is not a usable name", "1 to 40 lower-case letters, digits and hyphens, a letter first", _name_reason),
+]
+RegionField = Annotated[str, text(r"[a-z]{2,4}(?:-[a-z]+)+-\d+", "is not a region", "a region such as us-east-1")]
+ZoneIdField = Annotated[
+    str,
+    text(r"[a-z0-9]+(?:-[a-z0-9]+)?-az\d+", "is not the id of a zone", "a zone id such as use1-az6", _zone_reason),
+]
+InstanceTypeField = Annotated[
+    str, text(r"[a-z0-9-]+\.[a-z0-9-]+", "is not an instance type", "an EC2 type such as p5en.48xlarge")
+]
+AccountField = Annotated[str, text(r"\d{12}", "is not an account id", "12 digits in quotes")]
+ImageField = Annotated[
+    str,
+    text(
+        r"auto|ami-[0-9a-f]{3,17}|ssm:/[A-Za-z0-9_.\-/]{1,1000}",
+        "is not an image",
+        "auto, an id such as ami-0123456789abcdef0, or ssm: and the path of a parameter such as ssm:/my/image",
+    ),
+]
+VersionField = Annotated[
+    str,
+    text(
+        r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}",
+        "is not usable as a folder name",
+        "1 to 128 letters, digits, full stops, hyphens and underscores, a letter or digit first",
+    ),
+]
+LustreVersionField = Annotated[
+    str, text(r"\d\.\d{1,3}", "is not a Lustre version", '2.10, 2.12 or 2.15, in quotes: "2.15"')
+]
+ModelField = Annotated[str, text(r"[^\x00-\x1f]{1,100}", "is not a reference model", "a name such as unet3d")]
+CommandField = Annotated[
+    str, text(r"(?s:[^\x00]*[^\x00\s][^\x00]*)", "is not a shell command", "one or more lines of shell")
+]
+LinkPathField = Annotated[
+    str, text(r"/[^\x00-\x1f\x7f]{0,4095}", "is not an absolute directory path", "a path such as /datasets")
+]
+BucketField = Annotated[
+    str, text(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", "is not a bucket name", _BUCKET_FORM, _dotless_reason)
+]
+BaseNameField = Annotated[
+    str,
+    text(
+        r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?",
+        "is not the base of a bucket name",
+        "1 to 40 lower-case letters, digits and hyphens, a letter or digit at both ends; the zone and --x-s3 are added",
+        _bucket_reason,
+    ),
+]
+KmsKeyField = Annotated[
+    str,
+    arn("kms", r"(?:key|alias)/[A-Za-z0-9/_-]{1,256}", "arn:aws:kms:us-east-1:111111111111:key/0123abcd"),
+]
+TopicField = Annotated[
+    str, arn("sns", r"[A-Za-z0-9_-]{1,256}(?:\.fifo)?", "arn:aws:sns:us-east-1:111111111111:training-alarms")
+]
+EmailField = Annotated[
+    str, text(r"[^@\s]{1,64}@[^@\s.]+(?:\.[^@\s.]+)+", "is not an e-mail address", "an address such as ops@example.com")
+]
