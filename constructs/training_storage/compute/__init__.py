@@ -1,1 +1,17 @@
-"""CDK constructs, who reads the data: network, GPU fleet, EFA, capacity, mounts."""
+"""CDK constructs, who reads the data: the network, the fleet, its mounts and bootstrap."""
+
+from training_storage.compute.bootstrap import Signal
+from training_storage.compute.gpu_fleet import GpuFleet
+from training_storage.compute.mounts import BucketAccess, LustreMount, MountpointMount, NodeStorage
+from training_storage.compute.network import ImportedNetwork, TrainingNetwork
+
+__all__ = [
+    "BucketAccess",
+    "GpuFleet",
+    "ImportedNetwork",
+    "LustreMount",
+    "MountpointMount",
+    "NodeStorage",
+    "Signal",
+    "TrainingNetwork",
+]

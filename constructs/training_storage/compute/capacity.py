@@ -49,9 +49,9 @@ def reservation(
 def scale_down_time(end: datetime, facts: InstanceType | None) -> datetime:
     """Return when the fleet of a capacity block scales down: at ``end``, or earlier where that would be too late.
 
-    A block ends at 11:30 UTC and EC2 starts to terminate instances 30 minutes before (60 on P6e-GB200), so an ``end`` in
-    the last hour of a block (or of that type in the last one and a half) is moved to 30 minutes before the termination:
-    10:30 UTC, or 10:00.
+    A block ends at 11:30 UTC and EC2 starts to terminate instances 30 minutes before (60 on P6e-GB200), so an ``end``
+    later than 30 minutes before that termination is moved to there: 10:30 UTC, or 10:00 on P6e-GB200. An ``end`` at
+    another time of day is not the end of a block, and stays.
 
     Args:
         end: End as given, with its time zone.

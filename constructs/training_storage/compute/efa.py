@@ -51,8 +51,8 @@ def late_group_ids(connections: ec2.Connections) -> list[str]:
 def add_self_rules(scope: Construct, group: ec2.ISecurityGroup) -> list[cdk.CfnResource]:
     """Open all protocols between members of a group, both ways, by group id.
 
-    EFA is matched only by rules that name a group: 0.0.0.0/0 does not count (field report 14). The L2 drops an egress rule
-    to a group where all outbound traffic is allowed, hence L1.
+    EFA is matched only by rules that name a group: 0.0.0.0/0 does not count (field report 14). The L2 drops an egress
+    rule to a group where all outbound traffic is allowed, hence L1.
     """
     everything = {"group_id": group.security_group_id, "ip_protocol": "-1", "description": "EFA between the nodes"}
     return [

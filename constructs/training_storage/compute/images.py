@@ -5,18 +5,11 @@ from __future__ import annotations
 from typing import Final
 
 from training_storage._tokens import is_concrete
+from training_storage.catalog import default_catalog
 from training_storage.catalog.model import InstanceType
 
 ROOT_DEVICE_AMAZON_LINUX: Final = "/dev/xvda"
 ROOT_DEVICE_UBUNTU: Final = "/dev/sda1"
-
-_FAMILIES: Final = {
-    # Deep Learning Base GPU image: NVIDIA driver, EFA driver, Lustre client and local NVMe set up.
-    # https://docs.aws.amazon.com/dlami/latest/devguide/ (parameters read 2026-11)
-    "dl-base-gpu": "/aws/service/deeplearning/ami/{architecture}/base-oss-nvidia-driver-gpu-amazon-linux-2023/latest/ami-id",
-    # https://awsdocs-neuron.readthedocs-hosted.com/ , Neuron base image (read 2026-11)
-    "neuron": "/aws/service/neuron/dlami/base/amazon-linux-2023/latest/image_id",
-}
 
 
 def image_id(image: str, facts: InstanceType | None) -> str:
@@ -29,12 +22,13 @@ def image_id(image: str, facts: InstanceType | None) -> str:
     if not is_concrete(image):
         return image
     if image == "auto":
-        if facts is None or facts.image_family is None:
+        parameter = default_catalog().image_parameter(facts) if facts is not None else None
+        if parameter is None:
             raise AssertionError("the rules fleet.known-type and fleet.image let no such image through")
-        return "resolve:ssm:" + _FAMILIES[facts.image_family].format(architecture=facts.architecture)
+        return f"resolve:ssm:{parameter}"
     return f"resolve:{image}" if image.startswith("ssm:") else image
 
 
-def root_device_name(image: str) -> str:
+def default_root_device_name(image: str) -> str:
     """Return the name of the root device: that of Ubuntu where the image says so, else that of Amazon Linux."""
     return ROOT_DEVICE_UBUNTU if is_concrete(image) and "ubuntu" in image.lower() else ROOT_DEVICE_AMAZON_LINUX

@@ -135,6 +135,7 @@ class TrainingNetwork(Construct):
         availability_zone: str | None = None,
         route_table_ids: Sequence[str] = (),
         express: bool = False,
+        has_gateway_endpoints: bool = False,
     ) -> ImportedNetwork:
         """Take a VPC that is already there; see ``ImportedNetwork``."""
         return ImportedNetwork(
@@ -146,6 +147,7 @@ class TrainingNetwork(Construct):
             availability_zone=availability_zone,
             route_table_ids=route_table_ids,
             express=express,
+            has_gateway_endpoints=has_gateway_endpoints,
         )
 
     def _route_table(self, name: str, subnet: ec2.CfnSubnet) -> ec2.CfnRouteTable:
@@ -180,7 +182,7 @@ class TrainingNetwork(Construct):
         )
         address = ec2.CfnEIP(self, "NatAddress", domain="vpc")
         nat = ec2.CfnNatGateway(self, "NatGateway", subnet_id=public.ref, allocation_id=address.attr_allocation_id)
-        # An address or a route made before the gateway is attached fails the stack; a NAT gateway without its route too.
+        # An address or a route made before the gateway is attached fails the stack.
         for resource in (out, address):
             resource.add_resource_dependency(attachment)
         nat.add_resource_dependency(out)
@@ -265,8 +267,8 @@ class ImportedNetwork(Construct):
         availability_zone_id: Zone ID of that subnet.
         availability_zone: Its zone name in this account, such as ``us-east-1a``. Left out: not known, and the subnet's
             ``availability_zone`` can't be read.
-        route_table_ids: Route tables of the subnet that get gateway endpoints for S3 (and S3 Express). Left out: none is
-            made.
+        route_table_ids: Route tables of the subnet that get gateway endpoints for S3 (and S3 Express). Left out: no
+            endpoint is made.
         express: Whether S3 Express gets a gateway endpoint too.
         has_gateway_endpoints: Say True where the VPC has its gateway endpoints already; this silences the warning.
 
@@ -329,9 +331,9 @@ class ImportedNetwork(Construct):
         if not has_gateway_endpoints:
             cdk.Annotations.of(self).add_warning_v2(
                 "training_storage:network.noGatewayEndpoint",
-                "no route tables are given, so no gateway endpoint for S3 is made; if the VPC has none, S3 traffic goes "
-                "through the NAT gateway and is charged by the gigabyte. Give route_table_ids, or acknowledge this where "
-                "the VPC has its endpoints",
+                "no route tables are given, so no gateway endpoint for S3 is made; if the VPC has none, S3 traffic "
+                "goes through the NAT gateway and is charged by the gigabyte. Give route_table_ids, or say "
+                "has_gateway_endpoints where the VPC has its own",
             )
 
 

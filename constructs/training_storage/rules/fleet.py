@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
+from training_storage.catalog import default_catalog
 from training_storage.catalog.model import InstanceType, NetworkInterface, Source
 from training_storage.errors import Problem
 from training_storage.rules.base import Rule
@@ -284,7 +285,7 @@ def _image(fleet: FleetSettings) -> Iterator[Problem]:
             value=fleet.image,
             allowed="auto, ami-..., or ssm:/parameter/name",
         )
-    elif fleet.image == "auto" and fleet.facts is not None and fleet.facts.image_family is None:
+    elif fleet.image == "auto" and fleet.facts is not None and default_catalog().image_parameter(fleet.facts) is None:
         yield Problem(
             what=f"no public image is known for {fleet.facts.name}",
             path="image",
