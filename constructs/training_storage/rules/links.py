@@ -37,6 +37,8 @@ class LinkSettings:
         import_events: What FSx imports by itself: ``new``, ``changed``, ``deleted``.
         export_events: What FSx exports by itself.
         chunk_size_mib: Most data of an imported file on one disk, MiB.
+        bucket_region: Region of the bucket.
+        file_system_region: Region of the file system.
     """
 
     path: str | None = None
@@ -45,6 +47,8 @@ class LinkSettings:
     import_events: tuple[str, ...] | None = None
     export_events: tuple[str, ...] | None = None
     chunk_size_mib: int | None = None
+    bucket_region: str | None = None
+    file_system_region: str | None = None
 
 
 LINK_CONSTRUCT_PATHS: Final[Mapping[str, str]] = {
@@ -230,6 +234,19 @@ def _chunk_size(links: Links) -> Iterator[Problem]:
             )
 
 
+def _import_region(links: Links) -> Iterator[Problem]:
+    for index, link in enumerate(links):
+        if None in {link.bucket_region, link.file_system_region} or link.bucket_region == link.file_system_region:
+            continue
+        if link.import_events:
+            yield Problem(
+                what=f"the bucket is in {link.bucket_region} and the file system in {link.file_system_region}",
+                path=f"links[{index}].import_events",
+                value=list(link.import_events),
+                allowed="automatic import from a bucket of the same region; export may cross regions",
+            )
+
+
 def _made(*paths: str, bucket: str = "lake") -> Links:
     return tuple(LinkSettings(path=path, bucket=bucket, prefix=path) for path in paths)
 
@@ -309,6 +326,18 @@ LINK_RULES: Final[tuple[Rule[Links], ...]] = (
         check=_events,
         passes=(LinkSettings(import_events=("new", "changed"), export_events=()),),
         fails=(LinkSettings(import_events=("new", "new")),),
+    ),
+    Rule(
+        id="links.import-region",
+        statement="A link that imports by itself has its bucket in the region of the file system.",
+        reason="FSx takes automatic import from the same region only.",
+        source=_GUIDE,
+        check=_import_region,
+        passes=(
+            LinkSettings(import_events=("new",), bucket_region="us-east-1", file_system_region="us-east-1"),
+            LinkSettings(export_events=("new",), bucket_region="eu-west-1", file_system_region="us-east-1"),
+        ),
+        fails=(LinkSettings(import_events=("new",), bucket_region="eu-west-1", file_system_region="us-east-1"),),
     ),
     Rule(
         id="links.chunk-size",

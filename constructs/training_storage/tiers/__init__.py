@@ -1,1 +1,1 @@
-"""CDK constructs, where data lives."""
+"""CDK constructs: where data lives."""

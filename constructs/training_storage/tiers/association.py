@@ -1,0 +1,175 @@
+"""Links between directories of a Lustre file system and prefixes of buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final, Literal
+
+import aws_cdk as cdk
+from aws_cdk import aws_fsx as fsx
+from aws_cdk import aws_s3 as s3
+from constructs import Construct
+
+from training_storage.errors import Problem, ValidationError
+from training_storage.rules.base import find_problems, relabel
+from training_storage.rules.links import (
+    LINK_CONSTRUCT_PATHS,
+    LINK_RULES,
+    LinkSettings,
+    normalized_path,
+    normalized_prefix,
+)
+from training_storage.rules.lustre import LUSTRE_CONSTRUCT_PATHS, LUSTRE_RULES
+from training_storage.tiers import _iam, _kms, _warnings
+from training_storage.tiers._tokens import concrete, is_concrete, whole
+from training_storage.tiers.data_lake import DataLake
+from training_storage.tiers.lustre import LustreFileSystem
+
+LinkEvent = Literal["new", "changed", "deleted"]
+
+
+class DataRepositoryAssociation(Construct):
+    """A link: what is under a prefix of a bucket appears under a directory of the file system, read on first use.
+
+    By default nothing is imported or exported by itself. Exporting ``deleted`` means that removing a file on the file
+    system removes the object: leave it out where checkpoints are pruned. A link cannot export by itself and be exported
+    by a task at once.
+
+    Links of one file system are made one after another, each after its bucket, the bucket's policy and its key: made
+    at once, FSx may find that it cannot reach the bucket. A link lives and goes with its file system; it holds no data,
+    and removing it leaves files and objects where they are. What was changed and not exported is then only on the file
+    system.
+
+    ``file_system_path``, ``bucket``, ``bucket_prefix`` and ``batch_import_meta_data_on_create`` cannot be changed.
+
+    Example::
+
+        DataRepositoryAssociation(
+            self, "Datasets",
+            file_system=hot,
+            file_system_path="/datasets",
+            bucket=lake,
+            bucket_prefix="datasets/",
+            import_events=["new", "changed"],
+        )
+
+    Args:
+        scope: Parent.
+        construct_id: Id in the parent.
+        file_system: The file system; not INTELLIGENT_TIERING, not Lustre 2.10, and without backups. At most 8 links.
+        file_system_path: Directory such as ``/datasets``. ``/`` only where it is the only link.
+        bucket: Bucket, or data lake; in the region of the file system where anything is imported.
+        bucket_prefix: Key prefix; a trailing slash is added. Left out, the whole bucket.
+        import_events: What FSx imports by itself: ``new``, ``changed``, ``deleted`` objects. Left out, nothing.
+        export_events: What FSx exports by itself. Left out, nothing.
+        batch_import_meta_data_on_create: Whether the listing is imported while the link is made. Left out, not.
+            Millions of objects take longer than CloudFormation waits; import them by a task.
+        imported_file_chunk_size_mib: Most data of an imported file on one disk, 1 to 512,000 MiB. Left out, 1024.
+
+    Raises:
+        ValidationError: An argument breaks a rule, alone or with the other links of the file system; nothing is added.
+
+    Attributes:
+        resource: The ``AWS::FSx::DataRepositoryAssociation`` itself.
+        file_system: The file system.
+        bucket: The bucket.
+        file_system_path: Directory, with a leading and without a trailing slash.
+        data_repository_path: The ``s3://`` address.
+    """
+
+    def __init__(
+        self,
+        scope: Construct,
+        construct_id: str,
+        *,
+        file_system: LustreFileSystem,
+        file_system_path: str,
+        bucket: s3.IBucket | DataLake,
+        bucket_prefix: str = "",
+        import_events: Sequence[LinkEvent] = (),
+        export_events: Sequence[LinkEvent] = (),
+        batch_import_meta_data_on_create: bool = False,
+        imported_file_chunk_size_mib: float | None = None,
+    ) -> None:
+        where = f"{scope.node.path}/{construct_id}".lstrip("/")
+        lake = bucket if isinstance(bucket, DataLake) else None
+        target = bucket.bucket if isinstance(bucket, DataLake) else bucket
+        problems: list[Problem] = []
+        settings = LinkSettings(
+            path=concrete(file_system_path),
+            bucket=concrete(target.bucket_name) or target.node.path,
+            prefix=concrete(bucket_prefix),
+            import_events=_known(import_events),
+            export_events=_known(export_events),
+            chunk_size_mib=whole(imported_file_chunk_size_mib, "imported_file_chunk_size_mib", problems),
+            bucket_region=concrete(target.env.region),
+            file_system_region=concrete(cdk.Stack.of(file_system).region),
+        )
+        links = (*file_system._link_settings, settings)
+        before = find_problems(LINK_RULES, file_system._link_settings)
+        new = [problem for problem in find_problems(LINK_RULES, links) if problem not in before]
+        problems += relabel(new, LINK_CONSTRUCT_PATHS)
+        problems += relabel(
+            find_problems(LUSTRE_RULES, replace(file_system._settings, linked=True)),
+            {**LUSTRE_CONSTRUCT_PATHS, "linked": "file_system"},
+        )
+        if problems:
+            raise ValidationError(problems, where=where)
+        super().__init__(scope, construct_id)
+
+        self.file_system: Final = file_system
+        self.bucket: Final = target
+        self.file_system_path: Final = file_system_path if settings.path is None else normalized_path(file_system_path)
+        prefix = bucket_prefix if settings.prefix is None else normalized_prefix(bucket_prefix)
+        self.data_repository_path: Final = f"s3://{target.bucket_name}/{prefix}"
+        self.resource: Final = fsx.CfnDataRepositoryAssociation(
+            self,
+            "Resource",
+            file_system_id=file_system.file_system_id,
+            file_system_path=self.file_system_path,
+            data_repository_path=self.data_repository_path,
+            batch_import_meta_data_on_create=batch_import_meta_data_on_create,
+            imported_file_chunk_size=imported_file_chunk_size_mib,
+            s3=_events(import_events, export_events),
+        )
+        self.resource.apply_removal_policy(file_system._removal_policy)
+        key = lake.encryption_key if lake is not None else target.encryption_key
+        for earlier in (target, key, *file_system.links[-1:]):
+            if earlier is not None:
+                self.resource.node.add_dependency(earlier)
+        file_system._take_link(self, settings)
+        if lake is None and key is not None:
+            _warnings.warn(
+                self,
+                _warnings.KEY_POLICY,
+                "this link works once the owner of the bucket's key has added to the key's policy: "
+                + _iam.as_json(self, _kms.fsx_statement(self, target.bucket_arn)),
+            )
+
+    @property
+    def association_id(self) -> str:
+        """Id such as ``dra-0123456789abcdef0``."""
+        return self.resource.attr_association_id
+
+
+def _known(events: Sequence[str]) -> tuple[str, ...] | None:
+    return tuple(events) if not isinstance(events, str) and is_concrete(list(events)) else None
+
+
+def _events(
+    import_events: Sequence[str], export_events: Sequence[str]
+) -> fsx.CfnDataRepositoryAssociation.S3Property | None:
+    imported, exported = _upper(import_events), _upper(export_events)
+    if not imported and not exported:
+        return None
+    make = fsx.CfnDataRepositoryAssociation
+    return make.S3Property(
+        auto_import_policy=make.AutoImportPolicyProperty(events=imported) if imported else None,
+        auto_export_policy=make.AutoExportPolicyProperty(events=exported) if exported else None,
+    )
+
+
+def _upper(events: Sequence[str]) -> list[str]:
+    """Events as the API writes them; a token stays as it is."""
+    return [event if concrete(event) is None else event.upper() for event in events]
