@@ -1,0 +1,258 @@
+"""A plan as a person reads it in a terminal."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from training_storage.planner.model import Demand, LinkPlan, LustrePlan, MountPlan, Plan
+
+_TIERS: Final = {
+    "none": "S3 alone, no hot tier",
+    "lustre": "FSx for Lustre in front of S3",
+    "express": "S3 Express One Zone in front of S3",
+}
+_ACCESS: Final = {
+    "none": "training code reads objects itself",
+    "mountpoint": "Mountpoint for Amazon S3",
+    "s3-files": "S3 Files",
+}
+_BOLD: Final = "1"
+_YELLOW: Final = "1;33"
+
+
+def render_plan(plan: Plan, *, width: int = 100, color: bool = False) -> str:
+    """Return the plan as text.
+
+    Args:
+        plan: The plan.
+        width: Columns to write for.
+        color: Whether to mark headings and warnings with terminal colours.
+    """
+    page = _Page(width, color)
+    page.paragraph(_headline(plan), style=_BOLD)
+    fleet = plan.compute
+    page.paragraph(
+        f"{fleet.instance_count} x {fleet.instance_type}, {_number(plan.accelerators)} accelerators, {fleet.purchase}, "
+        f"in {plan.workload.availability_zone_id}; EFA {_on(fleet.efa)}, placement group {fleet.placement_group}; "
+        f"the data lake as files: {_ACCESS[plan.tiers.file_access]}"
+    )
+    page.warnings(plan)
+    page.demand(plan)
+    if plan.lustre is not None:
+        page.lustre(plan.lustre)
+    if plan.express is not None:
+        page.heading("S3 Express One Zone")
+        page.item("directory buckets", f"{plan.express.bucket_count}, in {plan.express.availability_zone_id}")
+    if plan.s3_files is not None:
+        page.heading("S3 Files")
+        page.item(
+            "access", f"{_read_only(plan.s3_files.read_only)}, {'with' if plan.s3_files.root_access else 'no'} root"
+        )
+    page.decisions(plan)
+    page.places(plan)
+    if plan.lustre is not None and plan.lustre.links:
+        page.heading("Links to S3")
+        for link in plan.lustre.links:
+            page.item(link.path, _link(link, plan))
+    if plan.assumptions:
+        page.heading("Assumptions")
+        for assumption in plan.assumptions:
+            page.bullet(assumption)
+    return page.text()
+
+
+def _headline(plan: Plan) -> str:
+    reason = next((each.because for each in plan.decisions if each.rule == "hot-tier" and each.verdict == "chosen"), "")
+    return f"{plan.name}: {_TIERS[plan.tiers.hot]}{': ' if reason else ''}{reason}"
+
+
+class _Page:
+    """Lines of one width."""
+
+    def __init__(self, width: int, color: bool) -> None:
+        self._width = width
+        self._color = color
+        self._lines: list[str] = []
+
+    def text(self) -> str:
+        return "\n".join(self._lines) + "\n"
+
+    def _styled(self, text: str, style: str) -> str:
+        return f"\x1b[{style}m{text}\x1b[0m" if self._color and style else text
+
+    def _wrap(self, text: str, first: str, rest: str, style: str = "") -> None:
+        wrapped = textwrap.wrap(
+            " ".join(text.split()),
+            self._width,
+            initial_indent=first,
+            subsequent_indent=rest,
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        self._lines.extend(self._styled(line, style) for line in wrapped or [first.rstrip()])
+
+    def paragraph(self, text: str, style: str = "") -> None:
+        self._wrap(text, "", "  ", style)
+
+    def heading(self, text: str, style: str = _BOLD) -> None:
+        self._lines.extend(("", self._styled(text, style)))
+
+    def item(self, name: str, text: str) -> None:
+        self._wrap(text, f"  {name:<18} ", " " * 21)
+
+    def bullet(self, text: str, mark: str = "-") -> None:
+        self._wrap(text, f"  {mark} ", "    ")
+
+    def table(self, rows: Sequence[tuple[str, str, str]]) -> None:
+        needed = max(len(row[1]) for row in rows)
+        for name, asked, planned in rows:
+            if len(f"{name}{asked}{planned}") + 24 <= self._width or not planned:
+                self._lines.append(f"  {name:<18} {asked:<{needed}}  {planned}".rstrip())
+            else:
+                self._lines.append(f"  {name:<18} {asked}".rstrip())
+                self._wrap(planned, " " * 21, " " * 21)
+
+    def warnings(self, plan: Plan) -> None:
+        if not plan.warnings:
+            return
+        count = len(plan.warnings)
+        self.heading(f"{count} warning{'' if count == 1 else 's'}", _YELLOW)
+        for warning in plan.warnings:
+            self.bullet(f"{warning.id}: {warning.message}", mark="!")
+
+    def demand(self, plan: Plan) -> None:
+        self.heading("Demand and plan")
+        self.table((("", "needed", "planned"), *_demand_rows(plan.demand, plan)))
+
+    def lustre(self, lustre: LustrePlan) -> None:
+        self.heading("File system")
+        tier = f", {lustre.per_unit_storage_throughput} MB/s per TiB" if lustre.per_unit_storage_throughput else ""
+        self.item(
+            "type", f"{lustre.deployment_type} {lustre.storage_type}{tier}, Lustre {lustre.file_system_type_version}"
+        )
+        if lustre.storage_capacity_gib is not None:
+            self.item("capacity", f"{_capacity(lustre)}")
+        if lustre.throughput_capacity_mb_per_s is not None:
+            self.item("throughput given", f"{_number(lustre.throughput_capacity_mb_per_s)} MB/s")
+        self.item("EFA", _efa(lustre))
+        if lustre.metadata_mode is not None and lustre.metadata_iops is not None:
+            self.item("metadata", f"{_number(lustre.metadata_iops)} IOPS, {lustre.metadata_mode}")
+        self.item("servers", f"{_number(lustre.servers)}, {_number(lustre.ip_addresses)} addresses in the subnet")
+        if lustre.ranking_usd_per_month is not None:
+            price = f"{lustre.ranking_usd_per_month:,.0f} USD a month for storage and metadata"
+            self.item("ranked at", f"{price}, by the prices of us-east-1; not an estimate of your bill")
+
+    def decisions(self, plan: Plan) -> None:
+        for verdict, title in (("chosen", "Chosen, and why"), ("rejected", "Rejected, and why")):
+            found = [each for each in plan.decisions if each.verdict == verdict]
+            if found:
+                self.heading(title)
+            for each in found:
+                self.bullet(f"{each.rule}: {each.option}: {each.because}")
+
+    def places(self, plan: Plan) -> None:
+        if plan.mounts:
+            self.heading("Mounts on every node")
+        for mount in plan.mounts:
+            self.item(mount.path, _mount(mount))
+        named = (
+            ("datasets", plan.paths.datasets),
+            ("checkpoints", plan.paths.checkpoints),
+            ("scratch", plan.paths.scratch),
+        )
+        if any(path for _, path in named):
+            self.heading("Paths for training code")
+        for name, path in named:
+            if path:
+                self.item(name, path)
+
+
+def _demand_rows(demand: Demand, plan: Plan) -> Iterator[tuple[str, str, str]]:
+    lustre, count = plan.lustre, plan.compute.instance_count
+    yield (
+        "reads",
+        _rate(demand.read_mb_per_s),
+        ""
+        if demand.read_mb_per_s_per_accelerator is None
+        else f"{_number(demand.read_mb_per_s_per_accelerator)} MB/s an accelerator, "
+        f"{_number(demand.read_mb_per_s_per_instance or 0)} MB/s an instance",
+    )
+    opens = "" if lustre is None or lustre.metadata_iops is None else f"{_number(2 * lustre.metadata_iops)} a second"
+    yield "file opens", _known(demand.file_opens_per_s, " a second"), opens
+    if demand.checkpoint_gib is not None:
+        yield "one checkpoint", _known(demand.checkpoint_gib, " GiB"), ""
+        yield "save", _rate(demand.checkpoint_write_mb_per_s), ""
+        yield "restore", _rate(demand.restore_read_mb_per_s), ""
+    together = "" if lustre is None else f"{_number(lustre.throughput_mb_per_s)} MB/s baseline of the disks"
+    yield "all together", _rate(demand.required_mb_per_s), together
+    if lustre is not None and demand.required_mb_per_s is not None:
+        share = demand.required_mb_per_s / count
+        yield "one instance", _rate(share), f"{_number(lustre.client_limit_mb_per_s)} MB/s at most"
+    granted = (
+        "" if lustre is None or lustre.storage_capacity_gib is None else f"{_number(lustre.storage_capacity_gib)} GiB"
+    )
+    if plan.tiers.hot != "none":
+        yield "hot capacity", f"{_number(demand.hot_capacity_gib)} GiB", granted
+
+
+def _capacity(lustre: LustrePlan) -> str:
+    granted = lustre.storage_capacity_gib or 0
+    return (
+        f"{_number(granted)} GiB granted for {_number(lustre.asked_capacity_gib)} GiB asked; "
+        f"{_number(lustre.throughput_mb_per_s)} MB/s"
+    )
+
+
+def _efa(lustre: LustrePlan) -> str:
+    if not lustre.efa:
+        return "off: clients use TCP"
+    step = ""
+    if lustre.storage_capacity_gib is not None and lustre.servers:
+        size = _number(lustre.storage_capacity_gib / lustre.servers)
+        step = (
+            f"; it can only be sized in steps of {size} GiB at this tier, and neither EFA nor the tier can change later"
+        )
+    if lustre.efa_interfaces_per_client is None:
+        return f"on, but these clients use TCP{step}"
+    return f"on, {lustre.efa_interfaces_per_client} connections a client{step}"
+
+
+def _mount(mount: MountPlan) -> str:
+    options = [f"{name} {value}" for name, value in mount.options.items() if value not in (None, "")]
+    return ", ".join((mount.kind, _read_only(mount.read_only), *options))
+
+
+def _link(link: LinkPlan, plan: Plan) -> str:
+    source = f"s3://{link.bucket or '(data lake)'}/{link.prefix}"
+    imports = " and ".join(link.import_events) or "nothing"
+    exports = " and ".join(link.export_events) or "nothing"
+    if link.import_metadata_on_create:
+        listing = "its listing is imported at creation"
+    else:
+        listing = f"its listing is imported by `training-storage preload {plan.name} --metadata`"
+    return f"{source}; imports {imports} by itself, exports {exports}; {listing}"
+
+
+def _on(value: bool) -> str:
+    return "on" if value else "off"
+
+
+def _read_only(value: bool) -> str:
+    return "read-only" if value else "read-write"
+
+
+def _number(value: float) -> str:
+    if value >= 100 or value == int(value):
+        return f"{value:,.0f}"
+    return f"{value:.3g}"
+
+
+def _known(value: float | None, unit: str) -> str:
+    return "not known" if value is None else f"{_number(value)}{unit}"
+
+
+def _rate(value: float | None) -> str:
+    return _known(value, " MB/s")
