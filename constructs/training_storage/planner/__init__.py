@@ -1,0 +1,35 @@
+"""From a workload and the catalog to a plan. Pure: no AWS, no CDK, no clock, no randomness."""
+
+from __future__ import annotations
+
+from training_storage.planner.model import (
+    ComputePlan,
+    Decision,
+    Demand,
+    ExpressPlan,
+    LinkPlan,
+    LustrePlan,
+    MountPlan,
+    Paths,
+    Plan,
+    PlanWarning,
+    S3FilesPlan,
+    Tiers,
+)
+from training_storage.planner.planning import plan
+
+__all__ = [
+    "ComputePlan",
+    "Decision",
+    "Demand",
+    "ExpressPlan",
+    "LinkPlan",
+    "LustrePlan",
+    "MountPlan",
+    "Paths",
+    "Plan",
+    "PlanWarning",
+    "S3FilesPlan",
+    "Tiers",
+    "plan",
+]

@@ -1,0 +1,41 @@
+"""The S3 Express One Zone part of a plan."""
+
+from __future__ import annotations
+
+import math
+
+from training_storage.planner.draft import Draft
+from training_storage.planner.model import ExpressPlan
+from training_storage.planner.s3_supply import S3Supply
+from training_storage.planner.supply import Limits
+from training_storage.planner.words import number
+from training_storage.units import MB
+
+
+def plan_express(draft: Draft) -> ExpressPlan:
+    """Return the directory buckets: as many as the requests of reading, restores and saves need."""
+    demand, rates = draft.needs.demand, draft.catalog.object_storage
+    part_mb = rates.part_bytes / MB
+    gets = (draft.needs.read_requests_per_s or 0.0) + (demand.restore_read_mb_per_s or 0.0) / part_mb
+    puts = (demand.checkpoint_write_mb_per_s or 0.0) / part_mb
+    most = max(gets / rates.express_get_requests_per_s, puts / rates.express_put_requests_per_s)
+    buckets = max(1, math.ceil(most * (1 - 1e-9)))
+    draft.choose(
+        "express.buckets",
+        str(buckets),
+        f"{number(gets)} GET a second of {rates.express_get_requests_per_s:,} a bucket, {number(puts)} PUT a second of "
+        f"{rates.express_put_requests_per_s:,}",
+    )
+    if buckets > rates.express_buckets_per_account_and_region:
+        draft.warn(
+            "express-quota",
+            f"{buckets:,} directory buckets are more than the {rates.express_buckets_per_account_and_region:,} of an "
+            "account and region: have the request rate or the quota raised before deploying",
+        )
+    return ExpressPlan(availability_zone_id=draft.workload.availability_zone_id, bucket_count=buckets)
+
+
+def express_limits(draft: Draft, s3: S3Supply) -> Limits:
+    """Return what binds on S3 Express: the network of the fleet; buckets are added until requests do not bind."""
+    fleet = draft.needs.instances * s3.per_instance_mb_per_s
+    return Limits(read_mb_per_s=fleet, write_mb_per_s=fleet, restore_mb_per_s=fleet)

@@ -1,0 +1,255 @@
+"""Sizing one Lustre configuration: the smallest legal capacity that covers the demand, and from there up the cheapest.
+
+All arithmetic on capacities, throughput and metadata is the catalog's; nothing is stepped through, so that a plan costs
+microseconds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from training_storage.catalog.lustre import LustreCatalog
+from training_storage.catalog.model import InstanceType, StorageOption
+from training_storage.planner.demand import Needs, covers
+from training_storage.units import GIB
+
+MB_PER_S_PER_GBPS = 125.0
+"""Decimal MB/s of one Gbit/s."""
+
+# A share of the need that is rounding, not need: it must not cost a server.
+_NOISE = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LustreAsk:
+    """Everything that decides a Lustre configuration.
+
+    Attributes:
+        lustre: Facts of FSx for Lustre.
+        option: Deployment and storage type.
+        tiers: Tiers that may be taken, ascending; ``(0,)`` for a type without tiers.
+        needs: The demand.
+        facts: The instance type.
+        capacity_gib: A capacity that is given.
+        throughput_capacity_mb_per_s: A throughput capacity that is given; INTELLIGENT_TIERING only.
+        metadata_iops: A number of metadata IOPS that is given.
+        gds: Whether GPUDirect Storage counts in the client limit.
+        efa: Whether the file system is EFA-enabled; None to find out.
+        fleet_efa: Whether the fleet may have EFA interfaces.
+        region_efa: Whether the region has EFA-enabled file systems.
+        usd_per_gib: Ranking price of one GiB-month by tier; None where not known.
+        usd_per_metadata_iops: Ranking price of one metadata IOPS-month above the automatic number.
+    """
+
+    lustre: LustreCatalog
+    option: StorageOption
+    tiers: tuple[int, ...]
+    needs: Needs
+    facts: InstanceType
+    capacity_gib: int | None
+    throughput_capacity_mb_per_s: int | None
+    metadata_iops: int | None
+    gds: bool
+    efa: bool | None
+    fleet_efa: bool
+    region_efa: bool
+    usd_per_gib: Mapping[int, float | None]
+    usd_per_metadata_iops: float | None
+
+
+@dataclass(slots=True, kw_only=True)
+class Sized:
+    """One configuration.
+
+    Attributes:
+        tier: Throughput tier, 0 for a type without tiers.
+        efa: Whether it is EFA-enabled.
+        gib: Capacity; None for INTELLIGENT_TIERING.
+        asked_gib: Capacity that the demand asks for before rounding up: space, throughput and servers.
+        servers: File servers.
+        read_mb_per_s: Baseline read throughput.
+        write_mb_per_s: Baseline write throughput.
+        metadata_mode: ``AUTOMATIC`` or ``USER_PROVISIONED``; None without a metadata configuration.
+        metadata_iops: The number granted; None without one.
+        usd: Ranking price a month; None where a row is missing.
+    """
+
+    tier: int
+    efa: bool
+    gib: int | None
+    asked_gib: float
+    servers: int
+    read_mb_per_s: float
+    write_mb_per_s: float
+    metadata_mode: str | None
+    metadata_iops: int | None
+    usd: float | None
+
+    @property
+    def rank(self) -> tuple[bool, float, float]:
+        """Sort key: priced before unpriced, then the price to a hundredth of a cent, then the capacity."""
+        return (self.usd is None, round(self.usd or 0.0, 4), self.gib or 0)
+
+
+def network_mb_per_s(facts: InstanceType) -> float:
+    """Return the network of one instance, all cards together, in MB/s."""
+    return facts.network_gbps * MB_PER_S_PER_GBPS
+
+
+def servers_needed(ask: LustreAsk) -> int:
+    """Return the file servers that one instance needs for its share over TCP, as far as its network reaches."""
+    reach = min(ask.needs.share_mb_per_s, network_mb_per_s(ask.facts), ask.lustre.tcp_client_mb_per_s)
+    return max(1, math.ceil(reach / ask.lustre.tcp_server_mb_per_s * (1 - _NOISE)))
+
+
+def throughput_gib(ask: LustreAsk, tier: int) -> float:
+    """Return the capacity whose baseline disk throughput covers the demand; burst never counts.
+
+    Reads and writes have their own rate (they differ on SCRATCH_2); where saves overlap with training, both take their
+    part of the disks at the same time.
+    """
+    demand = ask.needs.demand
+    read_rate, write_rate = ask.option.read_mb_per_s_per_tib[tier], ask.option.write_mb_per_s_per_tib[tier]
+    reading = (demand.read_mb_per_s or 0.0) / read_rate
+    writing = (demand.checkpoint_write_mb_per_s or 0.0) / write_rate
+    restoring = (demand.restore_read_mb_per_s or 0.0) / read_rate
+    saves = ask.needs.saves
+    training = reading + writing if saves is not None and saves.asynchronous else max(reading, writing)
+    return max(training, restoring) * 1024
+
+
+def covers_throughput(ask: LustreAsk, sized: Sized) -> bool:
+    """Whether the baseline throughput covers the demand."""
+    if sized.gib is None:
+        return covers(sized.read_mb_per_s, ask.needs.required_mb_per_s)
+    return covers(sized.gib, throughput_gib(ask, sized.tier))
+
+
+def size(ask: LustreAsk, tier: int, *, efa: bool, tcp_clients: bool) -> Sized | None:
+    """Return the cheapest legal capacity of one tier that covers the demand, or the given capacity as it is.
+
+    Args:
+        ask: What decides.
+        tier: Throughput tier, 0 for a type without tiers.
+        efa: Whether the file system is EFA-enabled; its capacity steps are larger.
+        tcp_clients: Whether clients come without EFA: then one instance needs enough file servers for its share.
+
+    Returns:
+        The configuration; None where the metadata IOPS given are fewer than AUTOMATIC gives at every capacity that
+        covers the demand, which FSx refuses.
+    """
+    lustre, option = ask.lustre, ask.option
+    asked = max(throughput_gib(ask, tier), ask.needs.demand.hot_capacity_gib)
+    if tcp_clients and (servers := servers_needed(ask)) > 1:
+        behind = option.efa_step_gib[tier] if efa else option.gib_per_server[tier]
+        asked = max(asked, (servers - 1) * behind + 1.0)
+    if ask.capacity_gib is not None:
+        return _configuration(ask, tier, efa, ask.capacity_gib, asked)
+    least = lustre.round_up_gib(option, asked, tier, efa)
+    best: Sized | None = None
+    for capacity in (least, *_larger(ask, tier, efa, least)):
+        if ask.metadata_iops is not None and lustre.automatic_metadata_iops(capacity) > ask.metadata_iops:
+            continue
+        sized = _configuration(ask, tier, efa, capacity, asked)
+        if best is None or sized.rank < best.rank:
+            best = sized
+    return best
+
+
+def _wanted_iops(ask: LustreAsk) -> float:
+    opens = ask.needs.demand.file_opens_per_s
+    return 0.0 if opens is None else opens / ask.lustre.opens_per_metadata_iops
+
+
+def _larger(ask: LustreAsk, tier: int, efa: bool, least: int) -> Iterator[int]:
+    """Capacities above the least one that can be cheaper: those at which AUTOMATIC grants more of what is wanted.
+
+    Between two of them storage only costs more, so that these are all.
+    """
+    if not ask.option.metadata_configuration:
+        return
+    lustre = ask.lustre
+    wanted = float(ask.metadata_iops) if ask.metadata_iops is not None else _wanted_iops(ask)
+    granted = lustre.automatic_metadata_iops(least)
+    if granted >= wanted:
+        return
+    for start, iops in lustre.automatic_metadata_iops_from_gib:
+        if start > least and granted < iops <= lustre.next_metadata_iops(wanted):
+            yield lustre.round_up_gib(ask.option, start, tier, efa)
+    per_step = lustre.automatic_metadata_gib_per_step
+    first = lustre.automatic_metadata_steps_from_gib // per_step
+    last = lustre.next_metadata_iops(wanted) // lustre.metadata_iops_step
+    for step in range(max(first, least // per_step + 1), last + 1):
+        yield lustre.round_up_gib(ask.option, step * per_step, tier, efa)
+
+
+def _configuration(ask: LustreAsk, tier: int, efa: bool, capacity: int, asked: float) -> Sized:
+    lustre, option = ask.lustre, ask.option
+    mode: str | None = None
+    iops: int | None = None
+    usd_per_gib = ask.usd_per_gib.get(tier)
+    usd = None if usd_per_gib is None else capacity * usd_per_gib
+    if option.metadata_configuration:
+        automatic = lustre.automatic_metadata_iops(capacity)
+        wanted = _wanted_iops(ask)
+        if ask.metadata_iops is not None:
+            mode, iops = "USER_PROVISIONED", ask.metadata_iops
+        elif covers(automatic, wanted):
+            mode, iops = "AUTOMATIC", automatic
+        else:
+            mode, iops = "USER_PROVISIONED", lustre.next_metadata_iops(wanted)
+        if usd is not None and iops > automatic:
+            extra = ask.usd_per_metadata_iops
+            usd = None if extra is None else usd + (iops - automatic) * extra
+    return Sized(
+        tier=tier,
+        efa=efa,
+        gib=capacity,
+        asked_gib=asked,
+        servers=lustre.servers(option, capacity, tier, efa),
+        read_mb_per_s=lustre.read_mb_per_s(option, capacity, tier),
+        write_mb_per_s=lustre.write_mb_per_s(option, capacity, tier),
+        metadata_mode=mode,
+        metadata_iops=iops,
+        usd=usd,
+    )
+
+
+def size_tiered(ask: LustreAsk, *, efa: bool, tcp_clients: bool) -> Sized:
+    """Return the INTELLIGENT_TIERING configuration: throughput is bought, capacity grows by itself.
+
+    Args:
+        ask: What decides.
+        efa: Whether the file system is EFA-enabled.
+        tcp_clients: Whether clients come without EFA: then one instance needs enough file servers for its share.
+    """
+    lustre = ask.lustre
+    capacity = ask.throughput_capacity_mb_per_s
+    if capacity is None:
+        capacity = lustre.round_up_throughput_capacity(ask.needs.required_mb_per_s)
+        if tcp_clients:
+            step = lustre.intelligent_tiering_throughput_step_mb_per_s
+            capacity = max(capacity, servers_needed(ask) * step)
+    iops = ask.metadata_iops
+    if iops is None:
+        legal = lustre.intelligent_tiering_metadata_iops
+        iops = next((value for value in legal if value >= _wanted_iops(ask)), legal[-1])
+    return Sized(
+        tier=0,
+        efa=efa,
+        gib=None,
+        asked_gib=ask.needs.demand.hot_capacity_gib,
+        servers=lustre.intelligent_tiering_servers(capacity),
+        read_mb_per_s=float(capacity),
+        write_mb_per_s=float(capacity),
+        metadata_mode="USER_PROVISIONED",
+        metadata_iops=iops,
+        usd=None,
+    )
+
+
+def whole_gib(value: float) -> int | None:
+    """Return bytes as whole GiB, or None where they are none."""
+    return int(value // GIB) if value % GIB == 0 else None

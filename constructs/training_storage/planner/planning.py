@@ -1,0 +1,120 @@
+"""From a workload to a plan: the order of the steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from training_storage.catalog import Catalog, default_catalog
+from training_storage.errors import PlanError, Problem
+from training_storage.planner.demand import measure
+from training_storage.planner.draft import Draft
+from training_storage.planner.express import express_limits, plan_express
+from training_storage.planner.fleet import find_facts, find_region, plan_fleet
+from training_storage.planner.links import plan_links
+from training_storage.planner.lustre_plan import LustreResult, plan_lustre
+from training_storage.planner.model import ExpressPlan, Plan
+from training_storage.planner.mounts import plan_node
+from training_storage.planner.supply import Outcome, outcome
+from training_storage.planner.tiers import choose_tiers
+from training_storage.planner.warnings import warn_stall_bound, warn_tiers, warn_unknown
+from training_storage.workload.model import Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """A plan, and what it means for training.
+
+    Attributes:
+        plan: The plan.
+        outcome: Data wait, save and restore time and stall on the tier that was chosen; not part of the plan yet.
+    """
+
+    plan: Plan
+    outcome: Outcome
+
+
+def plan(workload: Workload, *, catalog: Catalog | None = None) -> Plan:
+    """Plan the storage of a workload.
+
+    A pure function: same workload, same catalog, same plan.
+
+    Args:
+        workload: What the platform team declares.
+        catalog: Facts and prices. Left out: those that come with the package.
+
+    Returns:
+        The plan; ``prediction`` and ``cost`` are None in this version.
+
+    Raises:
+        PlanError: No legal plan does what the workload asks for. Carries every problem found, each with field path, value,
+            what is allowed and what to change.
+    """
+    return answer(workload, catalog if catalog is not None else default_catalog()).plan
+
+
+def answer(workload: Workload, catalog: Catalog) -> Answer:
+    """Return the plan with what it means for training. Raises PlanError like ``plan``."""
+    problems: list[Problem] = []
+    region = find_region(workload, catalog, problems)
+    facts = find_facts(workload, catalog, problems)
+    if region is None or facts is None:
+        raise PlanError(problems)
+    needs = measure(workload, facts, catalog, problems)
+    draft = Draft(workload=workload, catalog=catalog, region=region, facts=facts, needs=needs, problems=problems)
+    _assume_inputs(draft)
+    warn_unknown(draft)
+    choice = choose_tiers(draft)
+    hot = choice.tiers.hot
+    lustre: LustreResult | None = None
+    express: ExpressPlan | None = None
+    result = choice.s3.outcome
+    if hot == "lustre":
+        lustre = plan_lustre(draft, plan_links(draft))
+        if lustre is None:
+            raise PlanError(draft.problems)
+        result = outcome(needs, lustre.limits)
+        warn_stall_bound(draft, lustre)
+    elif hot == "express":
+        express = plan_express(draft)
+        result = outcome(needs, express_limits(draft, choice.s3))
+    lustre_plan = None if lustre is None else lustre.plan
+    compute = plan_fleet(draft, lustre_plan)
+    node = plan_node(draft, choice.tiers, lustre_plan)
+    warn_tiers(draft, choice, result, lustre)
+    if draft.problems:
+        raise PlanError(draft.problems)
+    return Answer(
+        plan=Plan(
+            workload=workload,
+            region_partition=region.partition,
+            accelerators=needs.accelerators,
+            demand=needs.demand,
+            tiers=choice.tiers,
+            compute=compute,
+            lustre=lustre_plan,
+            express=express,
+            s3_files=node.s3_files,
+            mounts=node.mounts,
+            paths=node.paths,
+            prediction=None,
+            decisions=tuple(draft.decisions),
+            cost=None,
+            assumptions=tuple(draft.assumptions),
+            warnings=tuple(draft.warnings),
+        ),
+        outcome=result,
+    )
+
+
+def _assume_inputs(draft: Draft) -> None:
+    """Say which figures of the demand are ours and not the author's."""
+    checkpoints = draft.workload.checkpoints
+    if checkpoints is None:
+        return
+    if checkpoints.parameters is not None and "bytes_per_parameter" not in checkpoints.model_fields_set:
+        draft.assume(
+            f"a checkpoint holds {checkpoints.bytes_per_parameter:g} bytes a parameter: 2 of the model, 12 of the "
+            "optimizer in mixed precision (MLPerf Storage)"
+        )
+    if checkpoints.interval == "auto":
+        draft.assume("one accelerator fails once in 50,000 hours (MLCommons Storage v2.0; Llama 3 run: 50,677)")
