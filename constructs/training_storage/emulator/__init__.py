@@ -1,0 +1,78 @@
+"""An AWS emulator: deploys templates, cloud assemblies and whole CDK apps without an account and without a network.
+
+It is moto, extended and corrected (the ``emulator`` extra), with a CloudFormation engine of its own.
+
+In a test, in this process::
+
+    from training_storage.emulator import emulator
+
+    with emulator() as aws:
+        stack = aws.deploy(template, "hot")
+        assert aws.client("fsx").describe_file_systems()["FileSystems"][0]["StorageCapacity"] == 4800
+        aws.destroy("hot")
+
+Around the CDK command line: ``training-storage emulate -- cdk deploy --all``; in pytest: the fixture ``aws_emulator``.
+
+What it shows:
+
+- The template resolves: every ``Ref``, ``Fn::GetAtt``, import, parameter and condition has a value of the right shape.
+- Values reach the right place: the emulated services are asked with boto3 and show what was created.
+- Order is sane: a resource that needs another finds it; deletes run the other way round; a failing resource rolls the
+  stack back with its reason; an update touches what changed and nothing else; what is retained is still there.
+- Code runs: Python Lambda handlers (as processes), custom resources, state machines.
+
+Nothing is skipped in silence: a type without a model and without a registry schema, a reference to nothing, a property
+that the registry does not know, an update that has no implementation: each fails the deploy.
+
+What it cannot show:
+
+- That AWS accepts the values. Registry schemas check names, kinds and patterns; service rules are checked only where
+  they depend on order or references. A size, a tier or a limit that is wrong for the service deploys here.
+- That IAM permits. No policy is enforced, for callers, roles and handlers alike.
+- That anything is fast, has capacity, boots, or mounts: EFA, Lustre, Mountpoint and machine images do not exist here.
+  Instances of an Auto Scaling group are records; no creation signal is waited for; nothing takes time.
+- That types which only their registry schema describes exist in their service: they live in their stack and no describe
+  call shows them.
+- That schedules and event rules fire. Start what they would start.
+
+Names are loaded when they are used: importing this package loads neither moto nor boto3.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from training_storage.emulator.errors import EmulatorError, EmulatorUnavailableError, StackEvent, StackFailedError
+
+if TYPE_CHECKING:
+    from training_storage.emulator.command import run_command
+    from training_storage.emulator.session import Emulator, Stack, emulator
+
+__all__ = [
+    "Emulator",
+    "EmulatorError",
+    "EmulatorUnavailableError",
+    "Stack",
+    "StackEvent",
+    "StackFailedError",
+    "emulator",
+    "run_command",
+]
+
+_LAZY = {
+    "Emulator": "training_storage.emulator.session",
+    "Stack": "training_storage.emulator.session",
+    "emulator": "training_storage.emulator.session",
+    "run_command": "training_storage.emulator.command",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY:
+        return getattr(import_module(_LAZY[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

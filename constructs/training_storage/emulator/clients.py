@@ -1,0 +1,43 @@
+"""boto3 clients that reach the emulated services inside this process."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import boto3
+from botocore.config import Config
+
+_CREDENTIALS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "aws_session_token": "testing"}
+# No retries: an error of the emulator must surface at once, not after back-off.
+_CONFIG = Config(retries={"max_attempts": 0}, s3={"addressing_style": "path"})
+
+_lock = threading.RLock()
+_clients: dict[tuple[str, str, str], Any] = {}
+_session: boto3.session.Session | None = None
+
+
+def client(service: str, account: str, region: str) -> Any:
+    """Return the client of a service in an account and region; the same one every time."""
+    global _session
+    with _lock:
+        key = (service, account, region)
+        if key not in _clients:
+            if _session is None:
+                _session = boto3.session.Session(region_name=region, **_CREDENTIALS)
+            made = _session.client(service, region_name=region, config=_CONFIG)  # type: ignore[call-overload]
+
+            def name_account(params: dict[str, Any], **_: Any) -> None:
+                params["headers"]["x-moto-account-id"] = account
+
+            made.meta.events.register("before-call", name_account)
+            _clients[key] = made
+        return _clients[key]
+
+
+def forget() -> None:
+    """Drop all clients, so that a later emulator starts with its own."""
+    global _session
+    with _lock:
+        _clients.clear()
+        _session = None

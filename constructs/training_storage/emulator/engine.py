@@ -1,0 +1,420 @@
+"""Creates, updates and deletes stacks: in order, with rollback, and with a reason for everything that fails.
+
+moto's own engine skips what it does not know and calls the stack complete; this one has no such path. A resource is
+made by its provider or the stack fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from moto.cloudformation.models import cloudformation_backends
+
+from training_storage.emulator import scope as scopes
+from training_storage.emulator.intrinsics import Scope, text
+from training_storage.emulator.providers import provider_for
+from training_storage.emulator.providers.base import Made, Provider, Resource, ResourceError, error_code, reason
+from training_storage.emulator.stack import DEPLOY_LOCK, EmulatedStack
+from training_storage.emulator.template import Template, TemplateError
+
+_STACK = "AWS::CloudFormation::Stack"
+
+
+class _FailedError(Exception):
+    """A resource failed; its event is written, and the stack has to roll back."""
+
+
+@dataclass(slots=True)
+class _Leftover:
+    """A resource that the new template no longer needs, to be deleted once the update is safe."""
+
+    resource: Resource
+    policy: str
+
+
+class Deployment:
+    """One create, update or delete of one stack."""
+
+    def __init__(self, stack: EmulatedStack) -> None:
+        self.stack = stack
+        self.backend = cloudformation_backends[stack.account_id][stack.region_name]
+        self._undo: list[tuple[Resource, Callable[[], None]]] = []
+        self._leftovers: list[_Leftover] = []
+
+    def create(self, template: Template, parameters: Mapping[str, Any]) -> None:
+        """Create the stack; it ends in CREATE_COMPLETE, or rolled back with the reason as an event.
+
+        Raises:
+            TemplateError: The template cannot be deployed at all; nothing was made.
+        """
+        with DEPLOY_LOCK:
+            scope, order = self._prepare(template, parameters)
+            self.stack.use(template)
+            self.stack.parameters = dict(parameters)
+            self.stack.resolved_parameters = scope.parameters
+            self.stack.set_status("CREATE_IN_PROGRESS", "User Initiated")
+            try:
+                for logical_id, waits in order.items():
+                    self._create(scope, template, logical_id, waits)
+                self._publish(scope, template)
+            except _FailedError as error:
+                self._roll_back_create(str(error))
+            else:
+                self.stack.set_status("CREATE_COMPLETE")
+
+    def update(
+        self, template: Template, parameters: Mapping[str, Any], tags: Mapping[str, str] | None = None
+    ) -> None:
+        """Update the stack; it ends in UPDATE_COMPLETE, or as it was with the reason as an event.
+
+        Raises:
+            TemplateError: The template cannot be deployed at all; nothing was changed.
+        """
+        with DEPLOY_LOCK:
+            scope, order = self._prepare(template, parameters)
+            before = (self.stack.loaded, self.stack.parameters, self.stack.resolved_parameters, self.stack.tags)
+            # A stack that a failed create left standing (rollback disabled) may be updated into a working one.
+            self.stack.set_status("UPDATE_IN_PROGRESS", "User Initiated")
+            if tags is not None:
+                self.stack.tags = dict(tags)
+            try:
+                for logical_id, waits in order.items():
+                    self._apply(scope, template, logical_id, waits, retag=before[3] != self.stack.tags)
+                self._publish(scope, template)
+            except _FailedError as error:
+                self.stack.parameters, self.stack.resolved_parameters, self.stack.tags = before[1:]
+                self._roll_back_update(str(error))
+                return
+            self.stack.use(template)
+            self.stack.parameters = dict(parameters)
+            self.stack.resolved_parameters = scope.parameters
+            self.stack.set_status("UPDATE_COMPLETE_CLEANUP_IN_PROGRESS")
+            kept = self._clean_up(order)
+            why = f"Update completed; these resources could not be deleted and were left: {kept}" if kept else None
+            self.stack.set_status("UPDATE_COMPLETE", why)
+
+    def delete(self, retain: tuple[str, ...] = ()) -> bool:
+        """Delete the stack; return whether it is gone. Retained resources stay in the emulated services."""
+        with DEPLOY_LOCK:
+            self.stack.set_status("DELETE_IN_PROGRESS", "User Initiated")
+            used = {
+                name: sorted(other.name for other in self.backend.stacks.values() if name in _imports(other))
+                for name in self.stack.export_values
+            }
+            blocked = [f"Cannot delete export {name} as it is in use by {', '.join(by)}." for name, by in used.items() if by]
+            if blocked:
+                self.stack.set_status("DELETE_FAILED", "Delete canceled. " + " ".join(blocked))
+                return False
+            for logical_id in _newest_first(self.stack.resources):
+                resource = self.stack.resources[logical_id]
+                if logical_id in retain or resource.deletion_policy in ("Retain", "RetainExceptOnCreate"):
+                    self._skip(resource)
+                elif not self._delete(resource):
+                    continue
+                del self.stack.resources[logical_id]
+            if self.stack.resources:
+                failed = ", ".join(self.stack.resources)
+                self.stack.set_status("DELETE_FAILED", f"The following resource(s) failed to delete: [{failed}]. ")
+                return False
+            for name in self.stack.export_values:
+                self.backend.exports.pop(name, None)
+            self.stack.imports = set()
+            self.stack.set_status("DELETE_COMPLETE")
+            return True
+
+    def _prepare(self, template: Template, parameters: Mapping[str, Any]) -> tuple[Scope, dict[str, tuple[str, ...]]]:
+        scope = scopes.build(self.stack, template, parameters)
+        return scope, scopes.in_order(self.stack, template, scope)
+
+    def _provider(self, kind: str) -> Provider:
+        provider = provider_for(kind, self.stack.region_name)
+        if provider is None:
+            raise TemplateError(f"Template format error: Unrecognized resource types: ['{kind}']")
+        return provider
+
+    def _properties(self, scope: Scope, provider: Provider, entry: Mapping[str, Any]) -> dict[str, Any]:
+        return provider.check(scope.resolve(entry.get("Properties") or {}))
+
+    def _create(
+        self, scope: Scope, template: Template, logical_id: str, waits: tuple[str, ...], *, replaces: Resource | None = None
+    ) -> None:
+        entry = template.resources[logical_id]
+        kind = entry["Type"]
+        provider = self._provider(kind)
+        action = "UPDATE" if replaces else "CREATE"
+        if replaces is None:
+            self.stack.record(logical_id, "", kind, "CREATE_IN_PROGRESS")
+        try:
+            policy = _policy(scope, entry, "DeletionPolicy")
+            properties = self._properties(scope, provider, entry)
+            made = provider.create(self.stack.context(logical_id), properties)
+        except Exception as error:
+            self.stack.record(logical_id, "", kind, f"{action}_FAILED", _why(error))
+            raise _FailedError(logical_id) from error
+        resource = Resource(
+            logical_resource_id=logical_id,
+            physical_resource_id=made.physical_id,
+            cf_resource_type=kind,
+            properties=properties,
+            attributes=dict(made.attributes),
+            deletion_policy=policy,
+            depends=waits,
+            state=made.state,
+        )
+
+        def undo() -> None:
+            if replaces is None:
+                del self.stack.resources[logical_id]
+            else:
+                self.stack.resources[logical_id] = replaces
+
+        self.stack.resources[logical_id] = resource
+        self._undo.append((resource, undo))
+        self.stack.record(logical_id, made.physical_id, kind, f"{action}_COMPLETE")
+
+    def _apply(
+        self, scope: Scope, template: Template, logical_id: str, waits: tuple[str, ...], *, retag: bool
+    ) -> None:
+        old = self.stack.resources.get(logical_id)
+        if old is None:
+            self._create(scope, template, logical_id, waits)
+            return
+        entry = template.resources[logical_id]
+        kind = entry["Type"]
+        try:
+            if old.cf_resource_type != kind:
+                raise ResourceError(
+                    "Update of resource type is not permitted. "
+                    f"The new template modifies resource type of the following resources: [{logical_id}]"
+                )
+            provider = self._provider(kind)
+            properties = self._properties(scope, provider, entry)
+            policies = {name: _policy(scope, entry, name) for name in ("DeletionPolicy", "UpdateReplacePolicy")}
+            why = provider.replaced_by(old.properties, properties) if properties != old.properties else []
+            if why and self.stack.disable_rollback:
+                raise ResourceError("Replacement type updates not supported on stack with disable-rollback.")
+            if why and provider.custom_named(old.properties, properties):
+                raise ResourceError(
+                    "CloudFormation cannot update a stack when a custom-named resource requires replacing. "
+                    f"Rename {logical_id} and update the stack again ({', '.join(why)} changed)."
+                )
+        except Exception as error:
+            self.stack.record(logical_id, old.physical_resource_id, kind, "UPDATE_FAILED", _why(error))
+            raise _FailedError(logical_id) from error
+        if why:
+            self.stack.record(
+                logical_id,
+                old.physical_resource_id,
+                kind,
+                "UPDATE_IN_PROGRESS",
+                f"Requested update requires the creation of a new physical resource ({', '.join(why)} changed); "
+                "hence creating one.",
+            )
+            self._create(scope, template, logical_id, waits, replaces=old)
+            self._leftovers.append(_Leftover(old, policies["UpdateReplacePolicy"]))
+        elif properties != old.properties or (retag and "Tags" in properties):
+            self._update(provider, old, properties, waits)
+        resource = self.stack.resources[logical_id]
+        resource.deletion_policy, resource.depends = policies["DeletionPolicy"], waits
+
+    def _update(self, provider: Provider, old: Resource, properties: dict[str, Any], waits: tuple[str, ...]) -> None:
+        logical_id, kind = old.logical_resource_id, old.cf_resource_type
+        context = self.stack.context(logical_id)
+        self.stack.record(logical_id, old.physical_resource_id, kind, "UPDATE_IN_PROGRESS")
+        try:
+            made = provider.update(context, old, properties)
+        except Exception as error:
+            self.stack.record(logical_id, old.physical_resource_id, kind, "UPDATE_FAILED", _why(error))
+            raise _FailedError(logical_id) from error
+        new = _changed(old, properties, made, waits)
+
+        def undo() -> None:
+            back = provider.update(context, new, old.properties)
+            self.stack.resources[logical_id] = _changed(old, old.properties, back, old.depends)
+
+        self.stack.resources[logical_id] = new
+        self._undo.append((new, undo))
+        self.stack.record(logical_id, new.physical_resource_id, kind, "UPDATE_COMPLETE")
+
+    def _publish(self, scope: Scope, template: Template) -> None:
+        """Work out outputs and exports; only when all of them are right do they take effect."""
+        outputs: list[dict[str, Any]] = []
+        exports: dict[str, str] = {}
+        try:
+            for key, output in template.section("Outputs").items():
+                if "Condition" in output and not scope.conditions[output["Condition"]]:
+                    continue
+                entry = {"OutputKey": key, "OutputValue": text(scope.resolve(output["Value"]))}
+                if output.get("Description"):
+                    entry["Description"] = output["Description"]
+                if output.get("Export"):
+                    name = text(scope.resolve(output["Export"]["Name"]))
+                    entry["ExportName"] = name
+                    exports[name] = entry["OutputValue"]
+                outputs.append(entry)
+            self._check_exports(exports)
+        except (TemplateError, KeyError) as error:
+            why = _why(error)
+            self.stack.record(self.stack.name, self.stack.stack_id, _STACK, f"{self._action()}_FAILED", why)
+            raise _FailedError("Outputs") from error
+        for name in self.stack.export_values:
+            self.backend.exports.pop(name, None)
+        self.stack.output_list, self.stack.export_values = outputs, exports
+        self.backend.exports.update({export.name: export for export in self.stack.exports})
+        assert isinstance(scope.outside, scopes.StackOutside)
+        self.stack.imports = scope.outside.imports
+
+    def _check_exports(self, exports: Mapping[str, str]) -> None:
+        for name in exports:
+            other = self.backend.exports.get(name)
+            if other is not None and other.exporting_stack_id != self.stack.stack_id:
+                raise TemplateError(f"Export with name {name} is already exported by stack {other.exporting_stack_id}")
+        for name, value in self.stack.export_values.items():
+            if exports.get(name) == value:
+                continue
+            users = sorted(stack.name for stack in self.backend.stacks.values() if name in _imports(stack))
+            if users:
+                verb = "updated" if name in exports else "deleted"
+                raise TemplateError(f"Export {name} cannot be {verb} as it is in use by {', '.join(users)}")
+
+    def _action(self) -> str:
+        return self.stack.status.split("_", 1)[0]
+
+    def _roll_back_create(self, failed: str) -> None:
+        why = f"The following resource(s) failed to create: [{failed}]. "
+        if self.stack.disable_rollback:
+            self.stack.set_status("CREATE_FAILED", why)
+            return
+        self.stack.set_status("ROLLBACK_IN_PROGRESS", why + "Rollback requested by user.")
+        for logical_id in _newest_first(self.stack.resources):
+            resource = self.stack.resources[logical_id]
+            # "RetainExceptOnCreate" exists because plain "Retain" keeps the resource even here
+            if resource.deletion_policy == "Retain":
+                self._skip(resource)
+            elif not self._delete(resource):
+                continue
+            del self.stack.resources[logical_id]
+        self.stack.set_status("ROLLBACK_FAILED" if self.stack.resources else "ROLLBACK_COMPLETE", why)
+
+    def _roll_back_update(self, failed: str) -> None:
+        why = f"The following resource(s) failed to update: [{failed}]. "
+        if self.stack.disable_rollback:
+            self.stack.set_status("UPDATE_FAILED", why)
+            return
+        self.stack.set_status("UPDATE_ROLLBACK_IN_PROGRESS", why)
+        undeleted: list[Resource] = []
+        for resource, undo in reversed(self._undo):
+            try:
+                undo()
+            except Exception as error:
+                self.stack.record(
+                    resource.logical_resource_id,
+                    resource.physical_resource_id,
+                    resource.cf_resource_type,
+                    "UPDATE_FAILED",
+                    _why(error),
+                )
+                self.stack.set_status("UPDATE_ROLLBACK_FAILED", why)
+                return
+            standing = self.stack.resources.get(resource.logical_resource_id)
+            if standing is None or standing.physical_resource_id != resource.physical_resource_id:
+                undeleted.append(resource)
+        self.stack.set_status("UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS", why)
+        for resource in undeleted:
+            self._delete(resource)
+        self.stack.set_status("UPDATE_ROLLBACK_COMPLETE", why)
+
+    def _clean_up(self, order: Mapping[str, tuple[str, ...]]) -> list[str]:
+        """Delete what was replaced or is no longer in the template; return what could not be deleted."""
+        gone = {name: resource for name, resource in self.stack.resources.items() if name not in order}
+        kept = []
+        for logical_id in _newest_first(gone):
+            resource = self.stack.resources.pop(logical_id)
+            policy = "Retain" if resource.deletion_policy == "RetainExceptOnCreate" else resource.deletion_policy
+            self._leftovers.append(_Leftover(resource, policy))
+        # What stood on something that was replaced goes first: newest first, by what it waited for.
+        for leftover in sorted(self._leftovers, key=lambda item: _depth(item.resource, self._leftovers), reverse=True):
+            if leftover.policy == "Retain":
+                self._skip(leftover.resource)
+            elif not self._delete(leftover.resource):
+                kept.append(f"{leftover.resource.logical_resource_id} ({leftover.resource.physical_resource_id})")
+        return kept
+
+    def _delete(self, resource: Resource) -> bool:
+        logical_id, physical_id, kind = (
+            resource.logical_resource_id,
+            resource.physical_resource_id,
+            resource.cf_resource_type,
+        )
+        self.stack.record(logical_id, physical_id, kind, "DELETE_IN_PROGRESS")
+        try:
+            self._provider(kind).delete(self.stack.context(logical_id), resource)
+        except Exception as error:
+            if not _already_gone(error):
+                resource.status = "DELETE_FAILED"
+                self.stack.record(logical_id, physical_id, kind, "DELETE_FAILED", _why(error))
+                return False
+        self.stack.record(logical_id, physical_id, kind, "DELETE_COMPLETE")
+        return True
+
+    def _skip(self, resource: Resource) -> None:
+        self.stack.record(
+            resource.logical_resource_id, resource.physical_resource_id, resource.cf_resource_type, "DELETE_SKIPPED"
+        )
+
+
+def _policy(scope: Scope, entry: Mapping[str, Any], name: str) -> str:
+    value = entry.get(name)
+    if value is None:
+        return "Delete"
+    return text(scope.resolve(value))
+
+
+def _changed(old: Resource, properties: dict[str, Any], made: Made, waits: tuple[str, ...]) -> Resource:
+    return Resource(
+        logical_resource_id=old.logical_resource_id,
+        physical_resource_id=made.physical_id,
+        cf_resource_type=old.cf_resource_type,
+        properties=properties,
+        attributes=dict(made.attributes) or old.attributes,
+        deletion_policy=old.deletion_policy,
+        depends=waits,
+        state=made.state if made.state is not None else old.state,
+        status="UPDATE_COMPLETE",
+    )
+
+
+def _newest_first(resources: Mapping[str, Resource]) -> list[str]:
+    """Order resources so that everything goes before what it stands on."""
+    done: dict[str, None] = {}
+
+    def visit(name: str) -> None:
+        if name not in done and name in resources:
+            for other in resources[name].depends:
+                visit(other)
+            done[name] = None
+
+    for name in resources:
+        visit(name)
+    return list(reversed(done))
+
+
+def _depth(resource: Resource, leftovers: list[_Leftover]) -> int:
+    by_name = {item.resource.logical_resource_id: item.resource for item in leftovers}
+    return max((1 + _depth(by_name[name], leftovers) for name in resource.depends if name in by_name), default=0)
+
+
+def _imports(stack: Any) -> set[str]:
+    return stack.imports if isinstance(stack, EmulatedStack) else set()
+
+
+def _already_gone(error: BaseException) -> bool:
+    """CloudFormation counts a resource that is no longer there as deleted."""
+    code = error_code(error)
+    return "NotFound" in code or code in ("NoSuchBucket", "NoSuchEntity", "NoSuchBucketPolicy", "ResourceNotFoundException")
+
+
+def _why(error: BaseException) -> str:
+    return str(error) if isinstance(error, TemplateError) else reason(error)

@@ -1,0 +1,149 @@
+"""The emulated services over HTTP, on a free port of the loopback interface.
+
+It serves what is in this process: clients here and commands outside see the same buckets and stacks.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from werkzeug.serving import BaseWSGIServer, make_server
+
+# Enough of the log to explain a failure; a long deploy writes thousands of lines.
+_KEPT_LINES = 4000
+
+
+class _Memory(logging.Handler):
+    """Keeps what the server says, instead of printing it between the lines of the command."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(self.format(record))
+        del self.lines[:-_KEPT_LINES]
+
+
+class Server:
+    """A running server.
+
+    Attributes:
+        host: Address it listens on.
+        port: Port it listens on.
+        failures: One text for each request that ended in an error of the emulator itself, with its traceback.
+    """
+
+    def __init__(self) -> None:
+        from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
+
+        self.failures: list[str] = []
+        self.host = "127.0.0.1"
+        self._memory = _Memory()
+        logger = logging.getLogger("werkzeug")
+        logger.addHandler(self._memory)
+        self._logger, self._level, self._propagate = logger, logger.level, logger.propagate
+        logger.setLevel(logging.INFO)
+        logger.propagate = False
+
+        def create(service: Any) -> Any:
+            app = create_backend_app(service)
+            # Errors of a view must reach the recorder below, not an interactive page.
+            app.debug = False
+            app.config["PROPAGATE_EXCEPTIONS"] = True
+            return app
+
+        application = self._recorded(DomainDispatcherApplication(create))
+        self._server: BaseWSGIServer = make_server(
+            self.host, 0, application, threaded=True, request_handler=MotoRequestHandler
+        )
+        self.port = int(self._server.server_port)
+        self._thread = threading.Thread(target=self._server.serve_forever, name="emulator", daemon=True)
+        self._thread.start()
+
+    @property
+    def url(self) -> str:
+        """Endpoint of all services."""
+        return f"http://{self.host}:{self.port}"
+
+    @property
+    def log(self) -> str:
+        """What the server said, newest last."""
+        return "\n".join(self._memory.lines)
+
+    def stop(self) -> None:
+        """Stop listening; what was stored stays where it is."""
+        self._server.shutdown()
+        self._thread.join(timeout=10)
+        self._server.server_close()
+        self._logger.removeHandler(self._memory)
+        self._logger.setLevel(self._level)
+        self._logger.propagate = self._propagate
+
+    def _recorded(self, application: Any) -> Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]:
+        """Answer an exception as an error that no client retries, and remember it."""
+        import traceback
+
+        def call(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+            def watch(status: str, headers: Any, *rest: Any) -> Any:
+                if status.startswith("5"):
+                    self.failures.append(f"{status} for {_request(environ)}")
+                return start_response(status, headers, *rest)
+
+            try:
+                return list(application(environ, watch))
+            except Exception as error:
+                self.failures.append(f"{_request(environ)}\n{traceback.format_exc()}")
+                return _internal_error(environ, start_response, error)
+
+        return call
+
+
+def _request(environ: dict[str, Any]) -> str:
+    target = environ.get("HTTP_X_AMZ_TARGET", "")
+    return f"{environ.get('REQUEST_METHOD')} {environ.get('PATH_INFO')} {target}".strip()
+
+
+def _internal_error(
+    environ: dict[str, Any], start_response: Callable[..., Any], error: Exception
+) -> Iterable[bytes]:
+    # 501, not 500: SDKs retry a 500, and the retry of a create that half worked is how a failure looks like success
+    message = f"the emulator failed: {type(error).__name__}: {error}"
+    if environ.get("HTTP_X_AMZ_TARGET") or "json" in environ.get("CONTENT_TYPE", ""):
+        import json
+
+        body = json.dumps({"__type": "EmulatorError", "message": message}).encode()
+        kind = "application/x-amz-json-1.1"
+    else:
+        from xml.sax.saxutils import escape
+
+        text = f"<Error><Code>EmulatorError</Code><Message>{escape(message)}</Message></Error>"
+        body = f"<ErrorResponse>{text}<RequestId>0</RequestId></ErrorResponse>".encode()
+        kind = "text/xml"
+    start_response("501 Not Implemented", [("Content-Type", kind), ("Content-Length", str(len(body)))])
+    return [body]
+
+
+_shared: Server | None = None
+_lock = threading.Lock()
+
+
+def shared() -> Server:
+    """Return this process's server, started when it is first needed."""
+    global _shared
+    with _lock:
+        if _shared is None:
+            _shared = Server()
+        return _shared
+
+
+def stop_shared() -> None:
+    """Stop this process's server, if it runs."""
+    global _shared
+    with _lock:
+        if _shared is not None:
+            _shared.stop()
+            _shared = None

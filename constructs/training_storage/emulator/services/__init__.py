@@ -1,0 +1,33 @@
+"""What is added to moto, or corrected in it, while an emulator runs."""
+
+from __future__ import annotations
+
+from training_storage.emulator._moto import Patches
+
+
+def install(patches: Patches) -> None:
+    """Make all additions and corrections; ``patches`` remembers how to take them back."""
+    from training_storage.emulator.services import (
+        accounts,
+        cloudformation,
+        ec2,
+        fsx,
+        functions,
+        general,
+        managed_policies,
+        parameters,
+        state_machines,
+    )
+
+    for module in (
+        accounts,
+        general,
+        managed_policies,
+        cloudformation,
+        ec2,
+        fsx,
+        functions,
+        parameters,
+        state_machines,
+    ):
+        module.install(patches)

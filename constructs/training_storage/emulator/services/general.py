@@ -1,0 +1,48 @@
+"""Small corrections of moto that belong to no service of their own."""
+
+from __future__ import annotations
+
+import json
+from datetime import date, datetime
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from training_storage.emulator._moto import Patches
+
+_LOOPBACK = {"localhost", "127.0.0.1", "::1"}
+
+
+def template_location(url: str) -> tuple[str, str]:
+    """Return bucket and key of a template URL, in path style or virtual-host style."""
+    parts = urlparse(url)
+    host, path = parts.hostname or "", unquote(parts.path.lstrip("/"))
+    if host in _LOOPBACK or host.startswith(("s3.", "s3-")):
+        bucket, _, key = path.partition("/")
+        return bucket, key
+    return host.split(".s3", 1)[0], path
+
+
+def install(patches: Patches) -> None:
+    """Correct template URLs and the JSON of dates."""
+    from moto.cloudformation import responses, utils
+    from moto.s3.models import s3_backends
+
+    def get_stack_from_s3_url(template_url: str, account_id: str, partition: str) -> str:
+        bucket, key = template_location(template_url)
+        found = s3_backends[account_id][partition].get_object(bucket, key)
+        if found is None:
+            from moto.cloudformation.exceptions import ValidationError
+
+            raise ValidationError(message=f"S3 error: the template {template_url} does not exist")
+        return bytes(found.value).decode("utf-8")
+
+    patches.set(responses, "get_stack_from_s3_url", get_stack_from_s3_url)
+    patches.set(utils, "get_stack_from_s3_url", get_stack_from_s3_url)
+
+    default = json.JSONEncoder.default
+
+    def with_dates(self: json.JSONEncoder, value: Any) -> Any:
+        # moto writes the answers of AWS SDK tasks into a state machine's history with plain json
+        return value.isoformat() if isinstance(value, date | datetime) else default(self, value)
+
+    patches.set(json.JSONEncoder, "default", with_dates)
