@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from math import inf
 from pathlib import Path
 
 from pydantic import ValidationError as ShapeError
@@ -165,9 +166,10 @@ def _unlike(value: object, default: object) -> str:
     if isinstance(default, str):
         return "" if isinstance(value, str) and value else f"text such as {default}"
     whole = isinstance(default, int)
-    if isinstance(value, bool) or not isinstance(value, int if whole else int | float) or value < (default > 0):  # type: ignore[operator]
-        return f"a {'whole ' if whole else ''}number above 0 such as {default}"
-    return ""
+    number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if number and 0 <= value < inf and (value or not default):  # type: ignore[operator]
+        return ""
+    return f"a {'whole ' if whole else ''}number above 0 such as {default}"
 
 
 def _unknown(kind: str, name: str, known: Iterable[str], allowed: str) -> Problem:
