@@ -17,7 +17,7 @@ from training_storage.units import GIB, MB, MIB
 from training_storage.workload.model import Checkpoints, Dataset, Workload
 
 ACCELERATOR_MTTF_H = 50_000.0
-"""Hours between failures of one accelerator: MLCommons Storage v2.0 (2025-08-04); Meta's Llama 3 run measured 50,677."""
+"""Hours between failures of one accelerator: MLCommons Storage v2.0 (2025-08-04); the Llama 3 run measured 50,677."""
 
 CAPACITY_SHARE = 0.8
 """Share of a hot tier that is planned as full; the rest is headroom."""
@@ -241,7 +241,7 @@ def _file_count(dataset: Dataset, file_bytes: float | None) -> float | None:
 
 
 def _read_requests(read: float | None, opens: float | None, file_bytes: float | None) -> float | None:
-    """One request to open a file and one for each part; where the file size is not known, the parts of the read rate."""
+    """One request to open a file and one for each part; with an unknown file size, the parts of the read rate."""
     if read is None:
         return None
     if opens is None or file_bytes is None:

@@ -95,10 +95,8 @@ def plan_fleet(draft: Draft, lustre: LustrePlan | None) -> ComputePlan:
     """Return the fleet; what the services refuse goes to the draft's problems."""
     compute, facts = draft.workload.compute, draft.facts
     over_efa = lustre is not None and lustre.efa
-    if compute.efa == "auto":
-        efa = facts.has_efa and (compute.instance_count >= 2 or over_efa)
-    else:
-        efa = compute.efa
+    wanted = facts.has_efa and (compute.instance_count >= 2 or over_efa)
+    efa = wanted if compute.efa == "auto" else compute.efa
     placement: Literal["cluster", "none"]
     if compute.placement_group == "auto":
         placement = "cluster" if efa and compute.purchase == "on-demand" else "none"
@@ -183,7 +181,9 @@ def _explain(draft: Draft, lustre: LustrePlan | None, placement: Literal["cluste
         reason = f"one instance alone, and {over}"
     taken, left = ("true", "false") if efa else ("false", "true")
     draft.choose("compute.efa", taken, reason)
-    draft.reject("compute.efa", left, reason)
+    if compute.efa == "auto":
+        against = "traffic between instances would run over TCP" if efa else "there is nothing that EFA would connect"
+        draft.reject("compute.efa", left, against)
     if compute.placement_group != "auto":
         why = f"compute.placement_group: {placement} is given"
     elif compute.purchase != "on-demand":
@@ -191,4 +191,8 @@ def _explain(draft: Draft, lustre: LustrePlan | None, placement: Literal["cluste
     else:
         why = "on-demand instances with EFA stand close together" if efa else "without EFA it brings nothing"
     draft.choose("compute.placement-group", placement, why)
-    draft.reject("compute.placement-group", "none" if placement == "cluster" else "cluster", why)
+    if compute.placement_group == "auto":
+        left, against = ("none", "instances may stand far apart")
+        if placement == "none":
+            left, against = ("cluster", "it can only keep instances from starting")
+        draft.reject("compute.placement-group", left, against)

@@ -17,8 +17,8 @@ from training_storage.rules.links import (
 from training_storage.workload.model import Workload
 
 IMPORT_ON_CREATE_FILES = 3_000_000
-"""Files up to which the listing is imported while a link is made; more would outlast CloudFormation (contract section 1;
-over 4 million objects took more than an hour in aws-parallelcluster issue 4211)."""
+"""Files up to which the listing is imported while a link is made; more would outlast CloudFormation (over 4 million
+objects took more than an hour in aws-parallelcluster issue 4211)."""
 
 CHECKPOINTS_PREFIX = "checkpoints/"
 
@@ -49,6 +49,20 @@ def plan_links(draft: Draft) -> tuple[LinkPlan, ...]:
     """Return the links in the order in which they are made; problems go to the draft."""
     given = draft.workload.lustre.links
     links = _default_links(draft) if given is None else _given_links(draft)
+    if given is not None or draft.workload.dataset.source is not None:
+        _check(draft, links)
+    for link in links:
+        if not link.import_metadata_on_create:
+            draft.warn(
+                "metadata-import-as-task",
+                f"the link at {link.path} is made without importing its listing: run "
+                f"`training-storage preload {draft.workload.name} --metadata` when the file system is there, or the "
+                "directory stays empty",
+            )
+    return links
+
+
+def _check(draft: Draft, links: tuple[LinkPlan, ...]) -> None:
     settings = tuple(
         LinkSettings(
             path=link.path,
@@ -59,16 +73,10 @@ def plan_links(draft: Draft) -> tuple[LinkPlan, ...]:
         )
         for link in links
     )
-    draft.problems.extend(relabel(find_problems(LINK_RULES, settings), LINK_WORKLOAD_PATHS))
-    for link in links:
-        if not link.import_metadata_on_create:
-            draft.warn(
-                "metadata-import-as-task",
-                f"the link at {link.path} is made without importing its listing: run "
-                f"`training-storage preload {draft.workload.name} --metadata` when the file system is there, or the "
-                "directory stays empty",
-            )
-    return links
+    given = draft.workload.lustre.links is not None
+    # The default links have one field of the file behind them.
+    paths = LINK_WORKLOAD_PATHS if given else dict.fromkeys(LINK_WORKLOAD_PATHS, "dataset.source")
+    draft.problems.extend(relabel(find_problems(LINK_RULES, settings), paths))
 
 
 def _default_links(draft: Draft) -> tuple[LinkPlan, ...]:
@@ -121,8 +129,8 @@ def _imports_on_create(draft: Draft, bucket: str | None, prefix: str) -> bool:
     files = draft.needs.file_count
     if files is None:
         draft.assume(
-            f"the number of files is not known; it counts as at most {IMPORT_ON_CREATE_FILES:,}, so that the listing is "
-            "imported while the link is made (give dataset.file_count or dataset.average_file_size)"
+            f"the number of files is not known; it counts as at most {IMPORT_ON_CREATE_FILES:,}, so that the listing "
+            "is imported while the link is made (give dataset.file_count or dataset.average_file_size)"
         )
         return True
     if files <= IMPORT_ON_CREATE_FILES:

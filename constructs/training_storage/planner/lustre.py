@@ -7,13 +7,12 @@ microseconds.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from training_storage.catalog.lustre import LustreCatalog
 from training_storage.catalog.model import InstanceType, StorageOption
 from training_storage.planner.demand import Needs, covers
-from training_storage.units import GIB
 
 MB_PER_S_PER_GBPS = 125.0
 """Decimal MB/s of one Gbit/s."""
@@ -67,7 +66,7 @@ class Sized:
         tier: Throughput tier, 0 for a type without tiers.
         efa: Whether it is EFA-enabled.
         gib: Capacity; None for INTELLIGENT_TIERING.
-        asked_gib: Capacity that the demand asks for before rounding up: space, throughput and servers.
+        asked_gib: Capacity that the demand asks for before rounding up, for space and throughput.
         servers: File servers.
         read_mb_per_s: Baseline read throughput.
         write_mb_per_s: Baseline write throughput.
@@ -127,14 +126,14 @@ def covers_throughput(ask: LustreAsk, sized: Sized) -> bool:
     return covers(sized.gib, throughput_gib(ask, sized.tier))
 
 
-def size(ask: LustreAsk, tier: int, *, efa: bool, tcp_clients: bool) -> Sized | None:
+def size(ask: LustreAsk, tier: int, *, efa: bool, servers: int) -> Sized | None:
     """Return the cheapest legal capacity of one tier that covers the demand, or the given capacity as it is.
 
     Args:
         ask: What decides.
         tier: Throughput tier, 0 for a type without tiers.
         efa: Whether the file system is EFA-enabled; its capacity steps are larger.
-        tcp_clients: Whether clients come without EFA: then one instance needs enough file servers for its share.
+        servers: File servers that one instance needs for its share; 1 where clients come over EFA.
 
     Returns:
         The configuration; None where the metadata IOPS given are fewer than AUTOMATIC gives at every capacity that
@@ -142,50 +141,52 @@ def size(ask: LustreAsk, tier: int, *, efa: bool, tcp_clients: bool) -> Sized | 
     """
     lustre, option = ask.lustre, ask.option
     asked = max(throughput_gib(ask, tier), ask.needs.demand.hot_capacity_gib)
-    if tcp_clients and (servers := servers_needed(ask)) > 1:
-        behind = option.efa_step_gib[tier] if efa else option.gib_per_server[tier]
-        asked = max(asked, (servers - 1) * behind + 1.0)
+    wanted = wanted_iops(ask)
     if ask.capacity_gib is not None:
-        return _configuration(ask, tier, efa, ask.capacity_gib, asked)
-    least = lustre.round_up_gib(option, asked, tier, efa)
+        return _configuration(ask, tier, efa, ask.capacity_gib, asked, wanted)
+    floor = asked
+    if servers > 1:
+        behind = option.efa_step_gib[tier] if efa else option.gib_per_server[tier]
+        floor = max(asked, (servers - 1) * behind + 1.0)
+    least = lustre.round_up_gib(option, floor, tier, efa)
+    if not option.metadata_configuration:
+        return _configuration(ask, tier, efa, least, asked, wanted)
+    target = wanted if ask.metadata_iops is None else float(ask.metadata_iops)
     best: Sized | None = None
-    for capacity in (least, *_larger(ask, tier, efa, least)):
+    for capacity in (least, *_larger(ask, tier, efa, least, target)):
         if ask.metadata_iops is not None and lustre.automatic_metadata_iops(capacity) > ask.metadata_iops:
             continue
-        sized = _configuration(ask, tier, efa, capacity, asked)
+        sized = _configuration(ask, tier, efa, capacity, asked, wanted)
         if best is None or sized.rank < best.rank:
             best = sized
     return best
 
 
-def _wanted_iops(ask: LustreAsk) -> float:
+def wanted_iops(ask: LustreAsk) -> float:
+    """Return the metadata IOPS that the file opens ask for, 0 when they are not known."""
     opens = ask.needs.demand.file_opens_per_s
     return 0.0 if opens is None else opens / ask.lustre.opens_per_metadata_iops
 
 
-def _larger(ask: LustreAsk, tier: int, efa: bool, least: int) -> Iterator[int]:
-    """Capacities above the least one that can be cheaper: those at which AUTOMATIC grants more of what is wanted.
+def _larger(ask: LustreAsk, tier: int, efa: bool, least: int, target: float) -> list[int]:
+    """Capacities above the least one that can be cheaper: those at which AUTOMATIC grants more of the target.
 
     Between two of them storage only costs more, so that these are all.
     """
-    if not ask.option.metadata_configuration:
-        return
     lustre = ask.lustre
-    wanted = float(ask.metadata_iops) if ask.metadata_iops is not None else _wanted_iops(ask)
     granted = lustre.automatic_metadata_iops(least)
-    if granted >= wanted:
-        return
-    for start, iops in lustre.automatic_metadata_iops_from_gib:
-        if start > least and granted < iops <= lustre.next_metadata_iops(wanted):
-            yield lustre.round_up_gib(ask.option, start, tier, efa)
+    if granted >= target:
+        return []
+    most = lustre.next_metadata_iops(target)
+    starts = [gib for gib, iops in lustre.automatic_metadata_iops_from_gib if gib > least and iops <= most]
     per_step = lustre.automatic_metadata_gib_per_step
     first = lustre.automatic_metadata_steps_from_gib // per_step
-    last = lustre.next_metadata_iops(wanted) // lustre.metadata_iops_step
-    for step in range(max(first, least // per_step + 1), last + 1):
-        yield lustre.round_up_gib(ask.option, step * per_step, tier, efa)
+    steps = range(max(first, least // per_step + 1), most // lustre.metadata_iops_step + 1)
+    starts.extend(step * per_step for step in steps)
+    return [lustre.round_up_gib(ask.option, gib, tier, efa) for gib in starts]
 
 
-def _configuration(ask: LustreAsk, tier: int, efa: bool, capacity: int, asked: float) -> Sized:
+def _configuration(ask: LustreAsk, tier: int, efa: bool, capacity: int, asked: float, wanted: float) -> Sized:
     lustre, option = ask.lustre, ask.option
     mode: str | None = None
     iops: int | None = None
@@ -193,7 +194,6 @@ def _configuration(ask: LustreAsk, tier: int, efa: bool, capacity: int, asked: f
     usd = None if usd_per_gib is None else capacity * usd_per_gib
     if option.metadata_configuration:
         automatic = lustre.automatic_metadata_iops(capacity)
-        wanted = _wanted_iops(ask)
         if ask.metadata_iops is not None:
             mode, iops = "USER_PROVISIONED", ask.metadata_iops
         elif covers(automatic, wanted):
@@ -217,25 +217,23 @@ def _configuration(ask: LustreAsk, tier: int, efa: bool, capacity: int, asked: f
     )
 
 
-def size_tiered(ask: LustreAsk, *, efa: bool, tcp_clients: bool) -> Sized:
+def size_tiered(ask: LustreAsk, *, efa: bool, servers: int) -> Sized:
     """Return the INTELLIGENT_TIERING configuration: throughput is bought, capacity grows by itself.
 
     Args:
         ask: What decides.
         efa: Whether the file system is EFA-enabled.
-        tcp_clients: Whether clients come without EFA: then one instance needs enough file servers for its share.
+        servers: File servers that one instance needs for its share; 1 where clients come over EFA.
     """
     lustre = ask.lustre
     capacity = ask.throughput_capacity_mb_per_s
     if capacity is None:
-        capacity = lustre.round_up_throughput_capacity(ask.needs.required_mb_per_s)
-        if tcp_clients:
-            step = lustre.intelligent_tiering_throughput_step_mb_per_s
-            capacity = max(capacity, servers_needed(ask) * step)
+        step = lustre.intelligent_tiering_throughput_step_mb_per_s
+        capacity = max(lustre.round_up_throughput_capacity(ask.needs.required_mb_per_s), servers * step)
     iops = ask.metadata_iops
     if iops is None:
         legal = lustre.intelligent_tiering_metadata_iops
-        iops = next((value for value in legal if value >= _wanted_iops(ask)), legal[-1])
+        iops = next((value for value in legal if value >= wanted_iops(ask)), legal[-1])
     return Sized(
         tier=0,
         efa=efa,
@@ -248,8 +246,3 @@ def size_tiered(ask: LustreAsk, *, efa: bool, tcp_clients: bool) -> Sized:
         metadata_iops=iops,
         usd=None,
     )
-
-
-def whole_gib(value: float) -> int | None:
-    """Return bytes as whole GiB, or None where they are none."""
-    return int(value // GIB) if value % GIB == 0 else None

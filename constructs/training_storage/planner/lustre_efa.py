@@ -14,6 +14,7 @@ from training_storage.planner.lustre import (
     Sized,
     covers_throughput,
     network_mb_per_s,
+    servers_needed,
     size,
     size_tiered,
 )
@@ -79,14 +80,14 @@ def search(ask: LustreAsk) -> Choice:
     interfaces = client_efa_interfaces(ask)
     if ask.efa:
         choice = _compare(ask, efa=True, tcp_clients=interfaces == 0)
-        choice.efa_because = "asked for"
+        choice.efa_because = "lustre.efa: true is given"
         return _with_client_limit(ask, choice, interfaces)
     plain = _compare(ask, efa=False, tcp_clients=True)
     if plain.chosen is None:
         return plain
     plain = _with_client_limit(ask, plain, 0)
     if ask.efa is False:
-        plain.efa_because = "switched off in the workload file"
+        plain.efa_because = "lustre.efa: false is given"
         return plain
     verdict = _why_not_efa(ask, plain, interfaces)
     if verdict:
@@ -116,7 +117,7 @@ def _why_not_efa(ask: LustreAsk, plain: Choice, interfaces: int) -> str:
     """Why the file system is not EFA-enabled; empty where it should be."""
     facts, lustre, limit = ask.facts, ask.lustre, plain.client_limit_mb_per_s
     if not ask.fleet_efa:
-        return "the fleet has no EFA" if facts.has_efa else f"{facts.name} has no EFA"
+        return "the fleet has no EFA (compute.efa: false)" if facts.has_efa else f"{facts.name} has no EFA"
     if not facts.fsx_efa_client:
         return f"FSx does not serve {facts.name} over EFA"
     if not ask.region_efa:
@@ -166,8 +167,9 @@ def _tiers_on_grid(ask: LustreAsk, *, efa: bool) -> tuple[int, ...]:
 
 
 def _compare(ask: LustreAsk, *, efa: bool, tcp_clients: bool) -> Choice:
+    servers = servers_needed(ask) if tcp_clients else 1
     if not ask.option.step_gib:
-        chosen = size_tiered(ask, efa=efa, tcp_clients=tcp_clients)
+        chosen = size_tiered(ask, efa=efa, servers=servers)
         return Choice(chosen=chosen, compared=[chosen])
     on_grid = _tiers_on_grid(ask, efa=efa)
     choice = Choice(chosen=None)
@@ -177,7 +179,7 @@ def _compare(ask: LustreAsk, *, efa: bool, tcp_clients: bool) -> Choice:
                 Rejected(tier=tier, because=f"no capacity of {gib(ask.capacity_gib or 0)} at this tier")
             )
             continue
-        sized = size(ask, tier, efa=efa, tcp_clients=tcp_clients)
+        sized = size(ask, tier, efa=efa, servers=servers)
         if sized is None:
             choice.rejected.append(
                 Rejected(

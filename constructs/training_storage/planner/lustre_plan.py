@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from training_storage.catalog.model import StorageOption
-from training_storage.planner.demand import covers
 from training_storage.planner.draft import RANKING_REGION, Draft
-from training_storage.planner.lustre import LustreAsk, Sized, servers_needed, throughput_gib
+from training_storage.planner.lustre import LustreAsk, Sized
 from training_storage.planner.lustre_efa import Choice, search
+from training_storage.planner.lustre_report import explain, warn
 from training_storage.planner.model import LinkPlan, LustrePlan
 from training_storage.planner.supply import Limits
-from training_storage.planner.words import gib, listed, mb_per_s, number, usd_per_month
+from training_storage.planner.words import listed
 from training_storage.rules.base import find_problems, relabel
 from training_storage.rules.lustre import LUSTRE_RULES, LUSTRE_WORKLOAD_PATHS, LustreSettings
 from training_storage.units import GIB, MB
@@ -39,9 +39,9 @@ class LustreResult:
 def plan_lustre(draft: Draft, links: tuple[LinkPlan, ...]) -> LustreResult | None:
     """Return the Lustre part, or None with the reasons among the draft's problems."""
     settings = _given_settings(draft, links)
-    problems = relabel(find_problems(LUSTRE_RULES, settings), LUSTRE_WORKLOAD_PATHS)
-    draft.problems.extend(problems)
-    ask = None if problems else _ask(draft, settings)
+    # What is given is checked before it decides anything; the rest of a plan keeps to the rules by itself.
+    given = draft.workload.lustre.model_fields_set
+    ask = _ask(draft, settings) if not given or _legal(draft, settings) else None
     if ask is None:
         return None
     choice = search(ask)
@@ -49,14 +49,18 @@ def plan_lustre(draft: Draft, links: tuple[LinkPlan, ...]) -> LustreResult | Non
     if sized is None:
         _refuse_unsized(draft, ask, choice)
         return None
-    planned = _planned_settings(settings, sized)
-    problems = relabel(find_problems(LUSTRE_RULES, planned), LUSTRE_WORKLOAD_PATHS)
-    draft.problems.extend(problems)
-    if problems or not _gds_possible(draft, choice):
+    if not _legal(draft, _planned_settings(settings, sized)) or not _gds_possible(draft, choice):
         return None
-    _explain(draft, ask, choice, sized)
-    _warn(draft, ask, choice, sized)
+    explain(draft, ask, choice, sized)
+    warn(draft, ask, choice, sized)
     return LustreResult(plan=_plan(draft, ask, choice, sized, links), limits=_limits(ask, choice, sized), ask=ask)
+
+
+def _legal(draft: Draft, settings: LustreSettings) -> bool:
+    """Whether the settings keep every rule of FSx; problems go to the draft. The one place where the planner asks."""
+    problems = relabel(find_problems(LUSTRE_RULES, settings), LUSTRE_WORKLOAD_PATHS)
+    draft.problems.extend(problems)
+    return not problems
 
 
 def price_at(result: LustreResult, write_s: float) -> float | None:
@@ -232,158 +236,6 @@ def _gds_possible(draft: Draft, choice: Choice) -> bool:
         )
         return False
     return True
-
-
-def _label(ask: LustreAsk, tier: int) -> str:
-    kind = f"{ask.option.deployment_type} {ask.option.storage_type}"
-    return f"{kind} {tier} MB/s per TiB" if tier else kind
-
-
-def _explain(draft: Draft, ask: LustreAsk, choice: Choice, chosen: Sized) -> None:
-    required = ask.needs.required_mb_per_s
-    for sized in choice.compared:
-        label = _label(ask, sized.tier)
-        figures = (
-            f"{gib(sized.gib)} ({gib(sized.asked_gib)} asked), {mb_per_s(sized.read_mb_per_s)} for "
-            f"{mb_per_s(required)} required, {usd_per_month(sized.usd)}"
-            if sized.gib is not None
-            else f"{mb_per_s(sized.read_mb_per_s)} bought for {mb_per_s(required)} required; capacity grows by itself"
-        )
-        if sized is chosen:
-            draft.choose("lustre.configuration", label, f"{figures}{_why_chosen(ask, choice)}")
-        else:
-            draft.reject("lustre.configuration", label, f"{figures}: {_why_not(sized, chosen)}")
-    for rejected in choice.rejected:
-        draft.reject("lustre.configuration", _label(ask, rejected.tier), rejected.because)
-    if len(choice.compared) > 1:
-        draft.assume(
-            f"Lustre configurations are ranked by the price rows of {RANKING_REGION}, whose trust is low; they rank "
-            "every region"
-        )
-    taken, left = ("EFA", "TCP") if chosen.efa else ("TCP", "EFA")
-    draft.choose("lustre.efa", taken, choice.efa_because)
-    if choice.without_efa is not None:
-        draft.reject(
-            "lustre.efa",
-            left,
-            f"{choice.efa_because}; without EFA: {_label(ask, choice.without_efa.tier)}, "
-            f"{gib(choice.without_efa.gib or 0)}, {usd_per_month(choice.without_efa.usd)}",
-        )
-    else:
-        draft.reject("lustre.efa", left, choice.efa_because)
-    _explain_metadata(draft, ask, chosen)
-
-
-def _why_chosen(ask: LustreAsk, choice: Choice) -> str:
-    if len(choice.compared) == 1:
-        return "" if ask.needs.demand.required_mb_per_s is not None else "; no throughput is asked for"
-    return "; the cheapest that was compared" if ask.capacity_gib is None else "; at the given capacity"
-
-
-def _why_not(sized: Sized, chosen: Sized) -> str:
-    if sized.rank < chosen.rank:
-        return "does not cover the throughput"
-    if sized.usd is None or chosen.usd is None:
-        return "its price is not known" if sized.usd is None else "larger"
-    more = sized.usd - chosen.usd
-    if more < 0.01:
-        return "the same price for a larger capacity"
-    return f"{number(more)} USD a month more"
-
-
-def _explain_metadata(draft: Draft, ask: LustreAsk, sized: Sized) -> None:
-    mode, iops = sized.metadata_mode, sized.metadata_iops
-    if mode is None or iops is None:
-        return
-    opens = ask.needs.demand.file_opens_per_s
-    per_iops = ask.lustre.opens_per_metadata_iops
-    served = f"{iops:,} IOPS serve {number(iops * per_iops)} opens a second"
-    asked = "opens are not known" if opens is None else f"{number(opens)} are asked for"
-    if sized.gib is None:
-        draft.choose("lustre.metadata", mode, f"{served}; {asked}; the mode that every region takes for this storage")
-        return
-    automatic = ask.lustre.automatic_metadata_iops(sized.gib)
-    granted = f"AUTOMATIC gives {automatic:,} IOPS at {gib(sized.gib)}, {number(automatic * per_iops)} opens a second"
-    if mode == "AUTOMATIC":
-        draft.choose("lustre.metadata", mode, f"{served}; {asked}")
-        draft.reject("lustre.metadata", "USER_PROVISIONED", f"{granted}; more is not needed")
-    else:
-        given = "given in the workload file; " if ask.metadata_iops is not None else ""
-        draft.choose("lustre.metadata", mode, f"{given}{served}; {asked}")
-        draft.reject("lustre.metadata", "AUTOMATIC", f"{granted}; {asked}")
-
-
-def _warn(draft: Draft, ask: LustreAsk, choice: Choice, sized: Sized) -> None:
-    needs, lustre = ask.needs, ask.lustre
-    _warn_too_small(draft, ask, choice, sized)
-    share, limit = needs.share_mb_per_s, choice.client_limit_mb_per_s
-    if not covers(limit, share):
-        draft.warn(
-            "client-limit",
-            f"one instance can move {mb_per_s(limit)}, and its share of the demand is {mb_per_s(share)}: "
-            "more instances, a type with more network, or EFA would cover it",
-        )
-    if sized.efa and choice.efa_interfaces is None:
-        draft.warn(
-            "lustre-efa-unused",
-            f"the file system is EFA-enabled, and clients use TCP: {_why_tcp(ask)}",
-        )
-    opens = needs.demand.file_opens_per_s
-    if sized.metadata_iops is not None and opens is not None:
-        served = sized.metadata_iops * lustre.opens_per_metadata_iops
-        if not covers(served, opens):
-            most = sized.metadata_iops >= lustre.metadata_iops_max
-            advice = "no file system grants more" if most else "raise lustre.metadata_iops"
-            draft.warn(
-                "metadata-short",
-                f"{number(opens)} file opens a second are asked for and {sized.metadata_iops:,} metadata IOPS serve "
-                f"{number(served)}, {number(opens - served)} too few: {advice}; pack small files into shards",
-            )
-    if sized.gib is not None and sized.gib > lustre.default_quota_gib:
-        draft.warn(
-            "lustre-quota",
-            f"{gib(sized.gib)} are more than the default quota of {gib(lustre.default_quota_gib)}: have it raised before "
-            "deploying",
-        )
-    if ask.option.deployment_type == "SCRATCH_2" and needs.saves is not None:
-        draft.warn(
-            "scratch-not-durable",
-            "SCRATCH_2 keeps one copy of each file: checkpoints on a server that fails are lost until they are promoted "
-            "to the data lake",
-        )
-
-
-def _why_tcp(ask: LustreAsk) -> str:
-    facts, most = ask.facts, ask.lustre.max_efa_connections
-    if not facts.has_efa:
-        return f"{facts.name} has no EFA"
-    if not ask.fleet_efa:
-        return "the fleet has no EFA interfaces (compute.efa: false)"
-    if not facts.fsx_efa_client:
-        return f"FSx does not serve {facts.name} over EFA"
-    return f"{ask.needs.instances:,} instances are more than the {most:,} EFA connections of one file system"
-
-
-def _warn_too_small(draft: Draft, ask: LustreAsk, choice: Choice, sized: Sized) -> None:
-    """Name what a configuration that is given misses; a planned one misses nothing of this."""
-    needs = ask.needs
-    missing: list[str] = []
-    required = needs.required_mb_per_s
-    if sized.gib is not None:
-        space = needs.demand.hot_capacity_gib
-        if not covers(sized.gib, space):
-            missing.append(f"{gib(space - sized.gib)} of {gib(space)}")
-        wanted = throughput_gib(ask, sized.tier)
-        if not covers(sized.gib, wanted):
-            short = required * (1 - sized.gib / wanted)
-            missing.append(f"{mb_per_s(short)} of {mb_per_s(required)}")
-    elif not covers(sized.read_mb_per_s, required):
-        missing.append(f"{mb_per_s(required - sized.read_mb_per_s)} of {mb_per_s(required)}")
-    servers = servers_needed(ask)
-    if choice.efa_interfaces is None and sized.servers < servers:
-        missing.append(f"{servers - sized.servers} of {servers} file servers for the share of one instance")
-    if missing:
-        draft.warn("lustre-too-small", f"the file system as given misses {listed(missing)}")
 
 
 def _limits(ask: LustreAsk, choice: Choice, sized: Sized) -> Limits:

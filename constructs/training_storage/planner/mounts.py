@@ -80,12 +80,13 @@ def plan_node(draft: Draft, tiers: Tiers, lustre: LustrePlan | None) -> NodePlan
         checkpoints=_checkpoints_path(draft, tiers, posix=posix),
         scratch=f"{LUSTRE}/scratch" if lustre is not None else None,
     )
-    _check(draft, mounts, paths)
+    if workload.mountpoint.model_fields_set:
+        _check(draft, mounts, paths)
     if workload.scratch_size.bytes and lustre is None:
         draft.warn(
             "scratch-without-lustre",
-            f"scratch_size asks for {gib(workload.scratch_size.gib)} on Lustre, and there is no Lustre: temporary results "
-            f"have local NVMe only ({gib(draft.facts.local_nvme_gb * GB / GIB)} an instance)",
+            f"scratch_size asks for {gib(workload.scratch_size.gib)} on Lustre, and there is no Lustre: temporary "
+            f"results have local NVMe only ({gib(draft.facts.local_nvme_gb * GB / GIB)} an instance)",
         )
     return NodePlan(mounts=tuple(mounts), paths=paths, s3_files=s3_files)
 
@@ -170,7 +171,8 @@ def _cache(draft: Draft, tiers: Tiers) -> _CachePlan:
     else:
         why, cache = f"all that one run reads ({reads}) fits in the {limit} that one instance can cache", True
     draft.choose("mountpoint.cache", "nvme" if cache else "none", why)
-    draft.reject("mountpoint.cache", "none" if cache else "nvme", why)
+    against = "each epoch would be read from S3 again" if cache else "a cache would take disk and writes for no reuse"
+    draft.reject("mountpoint.cache", "none" if cache else "nvme", against)
     return _CachePlan(kind="nvme", size_mib=int(room // MIB)) if cache else _CachePlan(kind="none")
 
 
@@ -232,8 +234,4 @@ def _check(draft: Draft, mounts: list[MountPlan], paths: Paths) -> None:
     node = NodeSettings(
         mounts=tuple(settings), local_nvme_gb=draft.facts.local_nvme_gb, checkpoint_path=paths.checkpoints
     )
-    names = {f"mounts[{index}].{field}": f"mountpoint.{field}" for index in range(len(mounts)) for field in _FIELDS}
-    draft.problems.extend(relabel(find_problems(MOUNT_RULES, node), {**MOUNT_WORKLOAD_PATHS, **names}))
-
-
-_FIELDS = ("cache", "read_only")
+    draft.problems.extend(relabel(find_problems(MOUNT_RULES, node), MOUNT_WORKLOAD_PATHS))

@@ -46,8 +46,8 @@ def plan(workload: Workload, *, catalog: Catalog | None = None) -> Plan:
         The plan; ``prediction`` and ``cost`` are None in this version.
 
     Raises:
-        PlanError: No legal plan does what the workload asks for. Carries every problem found, each with field path, value,
-            what is allowed and what to change.
+        PlanError: No legal plan does what the workload asks for. Carries every problem found, each with field path,
+            value, what is allowed and what to change.
     """
     return answer(workload, catalog if catalog is not None else default_catalog()).plan
 
@@ -70,10 +70,9 @@ def answer(workload: Workload, catalog: Catalog) -> Answer:
     result = choice.s3.outcome
     if hot == "lustre":
         lustre = plan_lustre(draft, plan_links(draft))
-        if lustre is None:
-            raise PlanError(draft.problems)
-        result = outcome(needs, lustre.limits)
-        warn_stall_bound(draft, lustre)
+        if lustre is not None:  # without one the draft says why; the other steps add what they find
+            result = outcome(needs, lustre.limits)
+            warn_stall_bound(draft, lustre)
     elif hot == "express":
         express = plan_express(draft)
         result = outcome(needs, express_limits(draft, choice.s3))

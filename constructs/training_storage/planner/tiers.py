@@ -31,11 +31,13 @@ class TierChoice:
         tiers: What is printed.
         rule: Which rule of the contract decided on the hot tier.
         s3: What S3 gives without a hot tier.
+        s3_would_serve: Whether S3 alone would do everything, the writes of the job in the data tree included.
     """
 
     tiers: Tiers
     rule: Rule
     s3: S3Supply
+    s3_would_serve: bool
 
 
 def choose_tiers(draft: Draft) -> TierChoice:
@@ -53,7 +55,8 @@ def choose_tiers(draft: Draft) -> TierChoice:
     )
     if without_hot == "s3-files" and draft.region.s3_files is None:
         draft.assume(f"the facts do not say whether {draft.region.name} has S3 Files; it counts as having it")
-    hot, rule = _hot_tier(draft, s3, without_hot)
+    writable = without_hot != "s3-files" or draft.region.s3_files is not False
+    hot, rule = _hot_tier(draft, s3, writable=writable)
     _explain_hot_tier(draft, s3, hot, rule)
     if workload.file_access != "auto":
         access: FileAccess = workload.file_access
@@ -63,7 +66,12 @@ def choose_tiers(draft: Draft) -> TierChoice:
         access = "mountpoint" if posix else "none"
     _explain_file_access(draft, hot, access)
     _refuse_impossible(draft, hot, access, posix=posix, read_write=read_write)
-    return TierChoice(tiers=Tiers(data_lake=True, hot=hot, file_access=access), rule=rule, s3=s3)
+    return TierChoice(
+        tiers=Tiers(data_lake=True, hot=hot, file_access=access),
+        rule=rule,
+        s3=s3,
+        s3_would_serve=s3.can_serve and writable,
+    )
 
 
 def _access_without_hot_tier(draft: Draft) -> FileAccess:
@@ -80,7 +88,7 @@ def _zone_has_express(draft: Draft) -> bool:
     return draft.workload.availability_zone_id in draft.region.express_zone_ids
 
 
-def _hot_tier(draft: Draft, s3: S3Supply, without_hot: FileAccess) -> tuple[HotTier, Rule]:
+def _hot_tier(draft: Draft, s3: S3Supply, *, writable: bool) -> tuple[HotTier, Rule]:
     workload, needs = draft.workload, draft.needs
     if workload.hot_tier != "auto":
         return workload.hot_tier, "given"
@@ -90,7 +98,7 @@ def _hot_tier(draft: Draft, s3: S3Supply, without_hot: FileAccess) -> tuple[HotT
         return "lustre", "instances"
     if not s3.can_serve:
         return "lustre", "s3"
-    if workload.file_access == "auto" and without_hot == "s3-files" and draft.region.s3_files is False:
+    if workload.file_access == "auto" and not writable:
         return "lustre", "s3-files"
     return "none", "otherwise"
 
@@ -201,7 +209,7 @@ def _refuse_impossible(draft: Draft, hot: HotTier, access: FileAccess, *, posix:
         )
     if access == "mountpoint" and read_write and hot != "lustre":
         draft.refuse(
-            "the job writes in the data tree, and Mountpoint has no rename, append or locks on a general purpose bucket",
+            "the job writes in the data tree; Mountpoint of a general purpose bucket has no rename, append or locks",
             path="file_access" if workload.file_access == "mountpoint" else "hot_tier",
             value=workload.file_access if workload.file_access == "mountpoint" else hot,
             allowed="s3-files, or mountpoint beside Lustre",

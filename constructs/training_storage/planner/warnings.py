@@ -7,7 +7,7 @@ from training_storage.planner.draft import RANKING_REGION, Draft
 from training_storage.planner.lustre_plan import LustreResult, price_at
 from training_storage.planner.supply import Outcome
 from training_storage.planner.tiers import TierChoice
-from training_storage.planner.words import listed, number, percent, seconds, usd_per_month
+from training_storage.planner.words import listed, mb_per_s, percent, seconds, usd_per_month
 from training_storage.units import GB, GIB
 
 _SAME = 1e-9
@@ -24,8 +24,8 @@ def warn_unknown(draft: Draft) -> None:
     if demand.file_opens_per_s is None:
         draft.warn(
             "opens-unknown",
-            "file opens are not known and not counted: give dataset.file_count or dataset.average_file_size, and a read "
-            "rate",
+            "file opens are not known and not counted: give a read rate, and dataset.file_count or "
+            "dataset.average_file_size",
         )
     if draft.needs.saves is None:
         draft.warn("checkpoints-unknown", "no checkpoints section: saves and restores are not counted")
@@ -34,6 +34,8 @@ def warn_unknown(draft: Draft) -> None:
 def warn_tiers(draft: Draft, choice: TierChoice, hot: Outcome, lustre: LustreResult | None) -> None:
     """Say where S3 would do as well or better, or where it does not do what is asked for."""
     s3 = choice.s3
+    if choice.tiers.hot != "lustre" and draft.workload.lustre.model_fields_set - {"removal"}:
+        draft.warn("lustre-unused", "the lustre section has no effect: there is no Lustre in this plan")
     if choice.tiers.hot == "none":
         if s3.shortfalls:
             draft.warn(
@@ -41,14 +43,12 @@ def warn_tiers(draft: Draft, choice: TierChoice, hot: Outcome, lustre: LustreRes
                 f"hot_tier: none is given, and S3 alone does not serve the workload: "
                 f"{'; '.join(shortfall.text for shortfall in s3.shortfalls)}",
             )
-        if draft.workload.lustre.model_fields_set:
-            draft.warn("lustre-unused", "the lustre section has no effect: there is no Lustre in this plan")
         return
-    if choice.rule in ("object-scale", "instances") and s3.can_serve:
+    if choice.rule in ("object-scale", "instances") and choice.s3_would_serve:
         draft.warn(
             "s3-would-serve",
-            f"S3 without a hot tier would serve everything that is asked for: {_hot_cost(draft, choice, lustre)}, against "
-            "0 USD a month for no hot tier (the data lake is there in both)",
+            f"S3 without a hot tier would serve everything that is asked for: {_hot_cost(draft, choice, lustre)}, "
+            "against 0 USD a month for no hot tier (the data lake is there in both)",
         )
     _warn_slower(draft, choice, hot)
 
@@ -68,15 +68,12 @@ def _hot_cost(draft: Draft, choice: TierChoice, lustre: LustreResult | None) -> 
 
 def _warn_slower(draft: Draft, choice: TierChoice, hot: Outcome) -> None:
     s3, parts = choice.s3.outcome, []
-    if hot.checkpoint_write_s is not None and s3.checkpoint_write_s is not None:
-        if not covers(s3.checkpoint_write_s, hot.checkpoint_write_s):
-            parts.append(f"a save takes {seconds(hot.checkpoint_write_s)}, on S3 {seconds(s3.checkpoint_write_s)}")
-    if hot.data_wait_fraction is not None and s3.data_wait_fraction is not None:
-        if hot.data_wait_fraction > s3.data_wait_fraction + _SAME:
-            parts.append(
-                f"accelerators wait for data {percent(hot.data_wait_fraction)} of the time, on S3 "
-                f"{percent(s3.data_wait_fraction)}"
-            )
+    save, save_s3 = hot.checkpoint_write_s, s3.checkpoint_write_s
+    if save is not None and save_s3 is not None and not covers(save_s3, save):
+        parts.append(f"a save takes {seconds(save)}, on S3 {seconds(save_s3)}")
+    wait, wait_s3 = hot.data_wait_fraction, s3.data_wait_fraction
+    if wait is not None and wait_s3 is not None and wait > wait_s3 + _SAME:
+        parts.append(f"accelerators wait for data {percent(wait)} of the time, on S3 {percent(wait_s3)}")
     if parts:
         draft.warn("slower-than-s3", f"on {choice.tiers.hot} {listed(parts)}")
 
@@ -90,8 +87,8 @@ def warn_stall_bound(draft: Draft, lustre: LustreResult) -> None:
     write = draft.needs.demand.checkpoint_write_mb_per_s or 0.0
     draft.warn(
         "stall-bound",
-        f"max_stall {percent(saves.max_stall)} allows {seconds(saves.stall_write_s)} for a save, less than max_write_time "
-        f"({seconds(saves.max_write_s)}), and sets the write rate of {number(write)} MB/s: {usd_per_month(price)}; at "
-        f"max_write_time {usd_per_month(relaxed)}. Asynchronous saves (checkpoints.asynchronous: true) do not stall "
-        "training",
+        f"max_stall {percent(saves.max_stall)} allows {seconds(saves.stall_write_s)} for a save, less than "
+        f"max_write_time ({seconds(saves.max_write_s)}), and sets the write rate of {mb_per_s(write)}: "
+        f"{usd_per_month(price)}; at max_write_time {usd_per_month(relaxed)}. Asynchronous saves "
+        "(checkpoints.asynchronous: true) do not stall training",
     )
