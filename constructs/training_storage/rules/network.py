@@ -64,7 +64,7 @@ NETWORK_WORKLOAD_PATHS: Final[Mapping[str, str]] = {
 
 def private_addresses(internet: str | None) -> int:
     """Return the addresses of an own private subnet that are left for instances and file servers."""
-    own = 2 ** (32 - PRIVATE_PREFIX_LENGTH) - RESERVED_ADDRESSES
+    own = (1 << (32 - PRIVATE_PREFIX_LENGTH)) - RESERVED_ADDRESSES
     return own - len(INTERFACE_ENDPOINTS) if internet == "none" else own
 
 

@@ -1,0 +1,134 @@
+#!/bin/bash
+# Make a node ready: mount its storage, prove it, run the user's commands, tell the stack. A second run changes nothing.
+#
+# Reads /etc/training-storage/settings and one file a mount in /etc/training-storage/mounts.d.
+# Writes /var/lib/training-storage/status.json, /var/log/training-storage.log and /etc/training-storage/env.
+set -euo pipefail
+TS_SCRIPTS="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
+# shellcheck source=lib.sh
+. "$TS_SCRIPTS/lib.sh"
+# shellcheck source=signal.sh
+. "$TS_SCRIPTS/signal.sh"
+# shellcheck source=local_nvme.sh
+. "$TS_SCRIPTS/local_nvme.sh"
+# shellcheck source=lustre_client.sh
+. "$TS_SCRIPTS/lustre_client.sh"
+# shellcheck source=lustre_efa.sh
+. "$TS_SCRIPTS/lustre_efa.sh"
+# shellcheck source=lustre_mount.sh
+. "$TS_SCRIPTS/lustre_mount.sh"
+# shellcheck source=mountpoint_install.sh
+. "$TS_SCRIPTS/mountpoint_install.sh"
+# shellcheck source=mountpoint_mount.sh
+. "$TS_SCRIPTS/mountpoint_mount.sh"
+
+# Everything that ends this script comes through here, so a stack that waits always hears of it.
+finish() {
+  local result=$?
+  trap - EXIT
+  set +e
+  if [[ "$result" -eq 0 ]]; then
+    TS_STEP="done"
+    write_status ready
+    log "the node is ready"
+    signal_stack SUCCESS
+    exit 0
+  fi
+  TS_MESSAGE="${TS_MESSAGE:-unexpected error}"
+  write_status failed
+  log "ERROR in step '$TS_STEP': $TS_MESSAGE"
+  signal_stack FAILURE
+  exit "$result"
+}
+
+bring_up_lustre() {
+  status file_system_id "$FILE_SYSTEM_ID"
+  step "Lustre client for $FILE_SYSTEM_ID"
+  install_lustre_client
+  write_lustre_module_options
+  if [[ "${EFA:-}" == yes ]]; then
+    step "EFA client for $FILE_SYSTEM_ID"
+    if ! setup_efa_client; then
+      if [[ "${ON_TCP:-report}" == fail ]]; then
+        die "the FSx EFA client can't be set up, so $FILE_SYSTEM_ID would be reached over TCP"
+      fi
+      log "WARNING the FSx EFA client can't be set up: $FILE_SYSTEM_ID will be reached over TCP"
+    fi
+  fi
+  step "mount $FILE_SYSTEM_ID on $MOUNT_PATH"
+  mount_lustre
+  step "prove $FILE_SYSTEM_ID on $MOUNT_PATH"
+  prove_lustre
+  bash "$TS_SCRIPTS/lustre_tune.sh"
+  make_lustre_directories
+}
+
+bring_up_bucket() {
+  step "Mountpoint for $BUCKET"
+  install_mountpoint
+  step "mount $BUCKET on $MOUNT_PATH"
+  mount_bucket
+}
+
+# bring_up KIND: every mount of one kind, in the order of their names.
+bring_up() {
+  local file
+  for file in "$TS_ETC"/mounts.d/*; do
+    if [[ ! -f "$file" ]]; then
+      continue
+    fi
+    load_mount "$file"
+    case "$1:$KIND" in
+      lustre:lustre) bring_up_lustre ;;
+      mountpoint:mountpoint) bring_up_bucket ;;
+    esac
+  done
+}
+
+add_local_nvme_to_env() {
+  local env="$TS_ETC/env" name=TRAINING_STORAGE_LOCAL_NVME
+  touch "$env"
+  {
+    grep -v "^$name=" "$env" || true
+    if [[ -n "$LOCAL_NVME" ]]; then
+      printf '%s=%s\n' "$name" "$LOCAL_NVME"
+    fi
+  } | write_file "$env"
+}
+
+# In a shell of their own, which stops at the first error, and once: a second bootstrap starts no job twice.
+run_user_commands() {
+  local commands="$TS_OPT/user-commands.sh" mark="$TS_VAR/user-commands.sha256" sum
+  if [[ ! -f "$commands" ]]; then
+    return 0
+  fi
+  sum="$(sha256sum <"$commands")"
+  if [[ -f "$mark" && "$(cat "$mark")" == "$sum" ]]; then
+    log "the user commands have run"
+    return 0
+  fi
+  (
+    set -a
+    # shellcheck source=/dev/null
+    . "$TS_ETC/env"
+    set +a
+    exec bash -e -o pipefail "$commands"
+  ) </dev/null || die "a user command failed; see the output of cloud-init"
+  printf '%s\n' "$sum" | write_file "$mark"
+}
+
+export DEBIAN_FRONTEND=noninteractive
+trap finish EXIT
+step settings
+# shellcheck source=/dev/null
+. "$TS_ETC/settings"
+write_status running
+step "local NVMe"
+find_local_nvme
+bring_up lustre
+bring_up mountpoint
+step directories
+make_directories
+add_local_nvme_to_env
+step "user commands"
+run_user_commands

@@ -1,0 +1,73 @@
+# shellcheck shell=bash
+# Mountpoint for Amazon S3: a version that is new enough, from the distribution or from AWS's release bucket.
+
+MOUNTPOINT_MINIMUM=1.20.0 # prefetch no longer takes gigabytes for each open file
+MOUNTPOINT_RELEASES=https://s3.amazonaws.com/mountpoint-s3-release
+MOUNTPOINT_KEY=8AEFE705EBE329C0948C75A66F1C3B3AEF4B030B
+
+mountpoint_version() {
+  mount-s3 --version 2>/dev/null | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | sed -n 1p || true
+}
+
+mountpoint_is_good() {
+  local version
+  version="$(mountpoint_version)"
+  [[ -n "$version" ]] && version_at_least "$version" "$MOUNTPOINT_MINIMUM"
+}
+
+install_mountpoint() {
+  local version
+  if mountpoint_is_good; then
+    return 0
+  fi
+  read_os
+  if [[ "$OS_ID" == amzn && "$OS_VERSION" == 2023* ]]; then
+    # The package alone, by its name: neither command touches anything else that is installed.
+    retry 3 dnf install -y mount-s3 || log "the repository has no mount-s3"
+    mountpoint_is_good || dnf upgrade -y mount-s3 || log "the repository has no newer mount-s3"
+  fi
+  if ! mountpoint_is_good; then
+    install_mountpoint_release || log "the release of Mountpoint can't be installed"
+  fi
+  version="$(mountpoint_version)"
+  mountpoint_is_good ||
+    die "Mountpoint is ${version:-not there}, and $MOUNTPOINT_MINIMUM or later is needed for $BUCKET on $MOUNT_PATH"
+}
+
+install_mountpoint_release() {
+  local format=rpm architecture=x86_64 package
+  if [[ "$OS_ID" == ubuntu || "$OS_ID" == debian ]]; then
+    format=deb
+  fi
+  if [[ "$(uname -m)" == aarch64 ]]; then
+    architecture=arm64
+  fi
+  package="$TS_OPT/mount-s3.$format"
+  mkdir -p "$TS_OPT"
+  retry 5 curl -fsS -o "$package" "$MOUNTPOINT_RELEASES/latest/$architecture/mount-s3.$format" || return 1
+  retry 5 curl -fsS -o "$package.asc" "$MOUNTPOINT_RELEASES/latest/$architecture/mount-s3.$format.asc" || return 1
+  retry 5 curl -fsS -o "$TS_OPT/mount-s3.keys" "$MOUNTPOINT_RELEASES/public_keys/KEYS" || return 1
+  mountpoint_signature_is_good "$package" || return 1
+  # cloud-init's installs can meet those of the SSM agent, which holds the lock for a while.
+  if [[ "$format" == deb ]]; then
+    retry 5 apt-get install -y -q "$package"
+  elif command -v dnf >/dev/null 2>&1; then
+    retry 5 dnf install -y "$package"
+  else
+    retry 5 yum install -y "$package"
+  fi
+}
+
+# Signed by the key whose fingerprint Mountpoint's own documentation names.
+mountpoint_signature_is_good() {
+  local package="$1" home answer
+  home="$(mktemp -d)"
+  answer="$(gpg --homedir "$home" --batch --quiet --import "$TS_OPT/mount-s3.keys" 2>/dev/null &&
+    gpg --homedir "$home" --batch --status-fd 1 --verify "$package.asc" "$package" 2>/dev/null || true)"
+  rm -rf "$home"
+  if grep -q "^\[GNUPG:\] VALIDSIG .*$MOUNTPOINT_KEY" <<<"$answer"; then
+    return 0
+  fi
+  log "WARNING the signature of $package is not that of Mountpoint's releases"
+  return 1
+}

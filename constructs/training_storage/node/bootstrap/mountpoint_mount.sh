@@ -1,0 +1,124 @@
+# shellcheck shell=bash
+# One systemd unit a mount: it is there after a reboot, and comes back when the process is killed.
+
+MOUNTPOINT_MEMORY_TARGET=1.24.0 # older versions refuse --memory-target
+
+# mountpoint_arguments: the command line, one argument a line.
+mountpoint_arguments() {
+  local arguments=(
+    --region "$BUCKET_REGION" --allow-other --uid "$OWNER_UID" --gid "$OWNER_GID"
+    --dir-mode "$DIR_MODE" --file-mode "$FILE_MODE"
+  )
+  if [[ "${READ_ONLY:-}" == yes ]]; then
+    arguments+=(--read-only)
+  fi
+  if [[ "${ALLOW_DELETE:-}" == yes ]]; then
+    arguments+=(--allow-delete)
+  fi
+  if [[ "${ALLOW_OVERWRITE:-}" == yes ]]; then
+    arguments+=(--allow-overwrite)
+  fi
+  if [[ -n "${PREFIX:-}" ]]; then
+    arguments+=(--prefix "$PREFIX")
+  fi
+  if [[ -n "${THROUGHPUT_GBPS:-}" ]]; then
+    arguments+=(--maximum-throughput-gbps "$THROUGHPUT_GBPS")
+  fi
+  if [[ -n "$CACHE_DIRECTORY" ]]; then
+    arguments+=(--cache "$CACHE_DIRECTORY" --max-cache-size "$(mountpoint_cache_mib)")
+  fi
+  if version_at_least "$(mountpoint_version)" "$MOUNTPOINT_MEMORY_TARGET"; then
+    arguments+=(--memory-target "$(mountpoint_memory_mib)")
+  fi
+  printf '%s\n' "${arguments[@]}" "$BUCKET" "$MOUNT_PATH"
+}
+
+# The cache never lies on the root volume: without local NVMe there is none.
+find_cache_directory() {
+  CACHE_DIRECTORY=""
+  if [[ "${CACHE:-}" != yes ]]; then
+    return 0
+  fi
+  if [[ -z "$LOCAL_NVME" ]]; then
+    status cache "none on $MOUNT_PATH: no local NVMe"
+    log "WARNING $MOUNT_PATH is mounted without its cache: there is no local NVMe on /opt/dlami/nvme"
+    return 0
+  fi
+  CACHE_DIRECTORY="$TS_ROOT$LOCAL_NVME/training-storage/cache/$NAME"
+}
+
+# What was asked for, and at most this mount's share of 80 % of the disk: eviction is slower than fill.
+mountpoint_cache_mib() {
+  local limit
+  limit=$(($(local_nvme_mib) * 80 / 100 / ${TS_CACHES:-1}))
+  if [[ -n "${CACHE_SIZE_MIB:-}" && "$CACHE_SIZE_MIB" -lt "$limit" ]]; then
+    limit="$CACHE_SIZE_MIB"
+  fi
+  printf '%s' "$limit"
+}
+
+# What was asked for, or this mount's share of one eighth of the memory; Mountpoint's own default is 95 %.
+mountpoint_memory_mib() {
+  local share
+  if [[ -n "${MEMORY_TARGET_MIB:-}" ]]; then
+    printf '%s' "$MEMORY_TARGET_MIB"
+    return 0
+  fi
+  share=$(($(memory_mib) / 8 / ${TS_MOUNTPOINTS:-1}))
+  printf '%s' "$((share > 512 ? share : 512))"
+}
+
+write_mountpoint_unit() {
+  local unit="$1" command after="" before_start=""
+  command="$(command -v mount-s3) $(mountpoint_arguments | paste -sd ' ')"
+  if [[ -n "$CACHE_DIRECTORY" ]]; then
+    after=" dlami-nvme.service"
+    before_start="ExecStartPre=/bin/bash $TS_SCRIPTS/mountpoint_cache.sh $CACHE_DIRECTORY"
+  fi
+  install_unit "$unit" <<END
+[Unit]
+Description=Mountpoint for Amazon S3: $BUCKET on $MOUNT_PATH
+Wants=network-online.target
+After=network-online.target$after
+StartLimitIntervalSec=0
+
+[Service]
+Type=forking
+ExecStartPre=-/bin/umount --lazy $MOUNT_PATH
+${before_start:+$before_start
+}ExecStart=$command
+ExecStop=/bin/umount $MOUNT_PATH
+Restart=on-failure
+RestartSec=5
+
+[Install]
+WantedBy=multi-user.target
+END
+}
+
+mountpoint_is_up() {
+  systemctl is-active --quiet "$1" && mountpoint -q "$TS_ROOT$MOUNT_PATH"
+}
+
+try_mountpoint() {
+  systemctl start "$1" && mountpoint_is_up "$1"
+}
+
+mount_bucket() {
+  local unit="training-storage-mountpoint-$NAME.service"
+  mkdir -p "$TS_ROOT$MOUNT_PATH"
+  find_cache_directory
+  write_mountpoint_unit "$unit"
+  if [[ "$TS_CHANGED" == yes ]] && systemctl is-active --quiet "$unit"; then
+    systemctl stop "$unit"
+  fi
+  if ! mountpoint_is_up "$unit"; then
+    retry "$TS_TRIES" try_mountpoint "$unit" ||
+      die "s3://$BUCKET/${PREFIX:-} can't be mounted on $MOUNT_PATH after $TS_TRIES tries; see journalctl -t mount-s3"
+  fi
+  # One name is enough: a listing of a whole bucket could take hours.
+  if ! timeout 60 find "$TS_ROOT$MOUNT_PATH" -maxdepth 1 -print -quit >/dev/null; then
+    die "s3://$BUCKET/${PREFIX:-} is mounted on $MOUNT_PATH and can't be listed"
+  fi
+  status mountpoint_version "$(mountpoint_version)"
+}
