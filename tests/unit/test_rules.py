@@ -5,13 +5,18 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import training_storage.rules
+from training_storage.errors import Problem, ValidationError
 from training_storage.rules import ALL_RULES
-from training_storage.rules.base import Rule
+from training_storage.rules.base import Rule, relabel, require
+from training_storage.rules.lustre import LUSTRE_RULES
+from training_storage.rules.lustre_settings import PERSISTENT_2
 
 
 @pytest.fixture(params=ALL_RULES, ids=lambda rule: rule.id)
@@ -60,3 +65,29 @@ def test_every_rule_of_every_module_is_registered() -> None:
         if isinstance(value, Rule) and id(value) not in registered
     ]
     assert missing == []
+
+
+def test_the_page_of_rules_is_current() -> None:
+    from training_storage.rules.page import rules_page
+
+    page = (Path(__file__).resolve().parents[2] / "docs" / "rules.md").read_text(encoding="utf-8")
+    assert page == rules_page(), "run: python -m training_storage.rules.page > docs/rules.md"
+
+
+def test_relabel_carries_the_index_over() -> None:
+    problems = (Problem(what="x", path="links[3].path"), Problem(what="y", path="storage_capacity_gib"))
+    said = relabel(problems, {"links[].path": "lustre.links[].path"})
+    assert [problem.path for problem in said] == ["lustre.links[3].path", "storage_capacity_gib"]
+
+
+def test_relabel_drops_the_index_where_the_new_path_has_none() -> None:
+    said = relabel((Problem(what="x", path="links[3].path"),), {"links[].path": "file_system_path"})
+    assert said[0].path == "file_system_path"
+
+
+def test_require_raises_every_problem_with_its_rule_and_place() -> None:
+    settings = replace(PERSISTENT_2, storage_capacity_gib=3600, per_unit_storage_throughput=200)
+    with pytest.raises(ValidationError) as caught:
+        require(LUSTRE_RULES, settings, where="Stack/Hot")
+    assert [problem.rule for problem in caught.value.problems] == ["lustre.capacity-step", "lustre.throughput-tier"]
+    assert str(caught.value).startswith("Stack/Hot: ")

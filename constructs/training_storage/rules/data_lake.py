@@ -121,7 +121,7 @@ def _encryption(settings: DataLakeSettings) -> Iterator[Problem]:
     id="data-lake.existing-bucket",
     statement="An existing bucket is taken as it is: options of a new bucket do not go with it.",
     reason="Its owner sets its name, encryption, versioning and lifecycle; the options would silently do nothing.",
-    source="field reports; AWS Solutions Constructs check the same pair",
+    source="AWS Solutions Constructs, which check the same pair",
     passes=DataLakeSettings(existing=True),
     fails=DataLakeSettings(existing=True, new_bucket_options=("bucket_name",)),
 )

@@ -32,11 +32,14 @@ def _steps(row: StorageOption, tier: int | None) -> str:
 
 
 def _illegal_capacity(settings: LustreSettings, *, efa: bool, what: str) -> Iterator[Problem]:
-    row, gib, tier = row_of(settings), settings.storage_capacity_gib, settings.per_unit_storage_throughput
-    if row is None or gib is None or not row.step_gib or (tier is not None and row.tiers and tier not in row.tiers):
+    row, gib, given = row_of(settings), settings.storage_capacity_gib, settings.per_unit_storage_throughput
+    if row is None or gib is None or not row.step_gib:
         return
+    tier = (
+        given if given in row.tiers else None
+    )  # with a tier that is none, a capacity may still be wrong at every tier
     steps = row.efa_step_gib if efa else row.step_gib
-    tiers = (tier,) if tier is not None and row.tiers else tuple(row.tiers) or (0,)
+    tiers = (tier,) if tier is not None else row.tiers or (0,)
     lustre = default_catalog().lustre
     if any(lustre.is_legal_capacity(row, gib, each, efa) for each in tiers):
         return
@@ -115,7 +118,9 @@ def _capacity_required(settings: LustreSettings) -> Iterator[Problem]:
     fails=replace(PERSISTENT_2, storage_capacity_gib=3600),
 )
 def _capacity_step(settings: LustreSettings) -> Iterator[Problem]:
-    yield from _illegal_capacity(settings, efa=False, what=f"no capacity of {kind_of(settings)}")
+    row = row_of(settings)
+    if not settings.efa or row is None or not row.efa_step_gib:
+        yield from _illegal_capacity(settings, efa=False, what=f"no capacity of {kind_of(settings)}")
 
 
 @rule(

@@ -105,16 +105,21 @@ class DataLake(Construct):
             "logs_expire_after": logs_expire_after,
             "abort_incomplete_multipart_upload_after": abort_incomplete_multipart_upload_after,
         }
-        shaping = {"bucket_name": bucket_name, "encryption": encryption, "versioned": versioned, **ages}
-        if removal_policy is not cdk.RemovalPolicy.RETAIN:
-            shaping["removal_policy"] = removal_policy
+        deletes = None if removal_policy is cdk.RemovalPolicy.RETAIN else removal_policy
+        shaping: dict[str, object] = {
+            "bucket_name": bucket_name,
+            "encryption": encryption,
+            "versioned": versioned,
+            "removal_policy": deletes,
+            **ages,
+        }
         settings = DataLakeSettings(
             existing=bucket is not None,
             bucket_name=concrete(bucket_name),
             encryption=concrete(encryption) or ("kms" if bucket is None and encryption is None else None),
             encryption_key=encryption_key is not None,
             new_bucket_options=tuple(name for name, value in shaping.items() if value is not None),
-            **{f"{name}_days": days(age) for name, age in ages.items()},  # type: ignore[arg-type]
+            **{f"{name}_days": days(age) for name, age in ages.items()},
         )
         problems = [*find_problems(DATA_LAKE_RULES, settings), *require_keep_or_delete(removal_policy)]
         if problems:
