@@ -257,6 +257,7 @@ class TestBroken:
             ({"sources": 3}, "sources"),
             ({"lustre_limits": {"max_links": {"value": 9, "source": 3}}}, "lustre_limits.max_links.source"),
             (p5(vcpus=1.5), "instance_types.p5.48xlarge.vcpus"),
+            (p5(network_gbps=10**400), "instance_types.p5.48xlarge.network_gbps"),
             (p5(vcpus=True), "instance_types.p5.48xlarge.vcpus"),
             (p5(network_gbps=float("inf")), "instance_types.p5.48xlarge.network_gbps"),
             (p5(architecture="mips"), "instance_types.p5.48xlarge.architecture"),
@@ -297,6 +298,9 @@ class TestBroken:
             ("mine.json", b"[" * 100_000, "is nested too deeply"),
             ("mine.yaml", b"a: [1\nb: 2", "is not YAML"),
             ("mine.yaml", b"prices: {}\nprices: {}\n", "is not YAML"),
+            ("mine.yaml", b"a: \x01", "is not YAML"),
+            ("mine.yaml", b"a: 2026-13-45", "holds a value that cannot be read"),
+            ("mine.json", b"[" + b"9" * 5000 + b"]", "holds a value that cannot be read"),
             ("mine.toml", b"", "is neither JSON nor YAML by its name"),
         ],
     )

@@ -49,10 +49,10 @@ def read(path: Path) -> Document:
     """
     try:
         text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise _refuse(path, f"cannot be read: {(error.strerror or str(error)).lower()}") from error
     except UnicodeDecodeError as error:
         raise _refuse(path, "is not UTF-8 text") from error
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        raise _refuse(path, f"cannot be read: {(getattr(error, 'strerror', None) or str(error)).lower()}") from error
     try:
         if path.suffix.lower() == ".json":
             return Document(path, json.loads(text, object_pairs_hook=_unique), {})
@@ -65,7 +65,9 @@ def read(path: Path) -> Document:
         line = error.problem_mark.line + 1 if error.problem_mark else None
         raise _refuse(path, f"is not YAML: {error.problem or error.context}", line) from error
     except YAMLError as error:
-        raise _refuse(path, f"is not YAML: {error}") from error
+        raise _refuse(path, f"is not YAML: {str(error).splitlines()[0]}") from error
+    except ValueError as error:  # a number of thousands of digits, a date that does not exist
+        raise _refuse(path, f"holds a value that cannot be read: {error}") from error
     except RecursionError as error:
         raise _refuse(path, "is nested too deeply, or refers to itself") from error
     except _DuplicateKeyError as error:

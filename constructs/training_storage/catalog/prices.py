@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from training_storage.catalog.model import Price
 
@@ -20,7 +20,7 @@ class PriceBook:
         rows: Every row by (region, item).
     """
 
-    rows: Mapping[tuple[str, str], Price]
+    rows: Mapping[tuple[str, str], Price] = field(hash=False)
 
     def price(self, item: str, region: str) -> Price | None:
         """Return the row as it stands, or None where the region has none of that item."""
