@@ -108,6 +108,7 @@ class LustreFileSystem(Construct):
         deployment_type: As given.
         storage_capacity_gib: As given; may be a token.
         efa_enabled: As given.
+        subnet: As given.
     """
 
     def __init__(
@@ -181,6 +182,7 @@ class LustreFileSystem(Construct):
         self.deployment_type: Final[str] = deployment_type
         self.storage_capacity_gib: Final = storage_capacity_gib
         self.efa_enabled: Final = efa_enabled
+        self.subnet: Final = subnet
 
         self.security_group: Final = security_group or self._make_group(vpc)
         self.log_group: Final = log_group or self._make_log_group(log_retention or DEFAULT_LOG_RETENTION)
