@@ -17,8 +17,7 @@ from training_storage.rules.links import LINK_RULES, LINK_WORKLOAD_PATHS, LinkSe
 from training_storage.rules.lustre import LUSTRE_RULES, LUSTRE_WORKLOAD_PATHS, LustreSettings
 from training_storage.rules.network import NETWORK_RULES, NETWORK_WORKLOAD_PATHS, NetworkSettings
 from training_storage.workload.model import Compute, Link, Lustre, Workload
-from training_storage.workload.section import Section
-from training_storage.workload.source import shorten
+from training_storage.workload.section import Refused, Section, shorten
 
 _FACTS = "accelerators, network_cards, efa_interfaces, primary_card_has_efa, network_gbps and architecture"
 
@@ -38,20 +37,17 @@ class Draft:
     @classmethod
     def of(cls, data: Mapping[str, Any], workload: Workload | None) -> Draft:
         """Return the draft of a file; ``workload`` where the whole file is valid by itself."""
-        from pydantic import ValidationError
-
         found: dict[str, Section] = {}
-        for name, field in Workload.model_fields.items():
-            kind = field.annotation
+        for name, field in Workload.fields.items():
+            if field.section is None:
+                continue
             if workload is not None:
-                section = getattr(workload, name)
-                if isinstance(section, Section):
-                    found[name] = section
-            elif isinstance(kind, type) and issubclass(kind, Section) and name != "checkpoints":
-                try:
-                    found[name] = kind.model_validate(data.get(name, {}), by_alias=True, by_name=False)
-                except ValidationError:
-                    continue
+                found[name] = getattr(workload, name)
+                continue
+            try:
+                found[name] = field.section.model_validate(data.get(name, {}))
+            except Refused:
+                continue
         return cls(data, found)
 
     def text(self, *path: str) -> str | None:
@@ -144,7 +140,18 @@ def _facts(compute: Compute | None, draft: Draft, catalog: Catalog) -> InstanceT
     known = catalog.instance_types.get(draft.text("compute", "instance_type") or "")
     if known is not None or compute is None or compute.type_facts is None:
         return known
-    return instance_type_from_facts(compute.instance_type, **compute.type_facts.model_dump())
+    given = compute.type_facts
+    return instance_type_from_facts(
+        compute.instance_type,
+        accelerators=given.accelerators,
+        network_cards=given.network_cards,
+        efa_interfaces=given.efa_interfaces,
+        primary_card_has_efa=given.primary_card_has_efa,
+        network_gbps=given.network_gbps,
+        architecture=given.architecture,
+        local_nvme_gb=given.local_nvme_gb,
+        fsx_efa_client=given.fsx_efa_client,
+    )
 
 
 def _instance_type(draft: Draft, catalog: Catalog) -> Iterator[Problem]:

@@ -1,7 +1,7 @@
-"""Field types of the workload: each refuses a wrong value with what is wrong, what is allowed and what to change.
+"""Readers of single values: each refuses a wrong one with what is wrong, what is allowed and what to change.
 
 The upper bounds are not limits of any service. They lie far beyond every real cluster and keep the arithmetic of plans
-finite.
+finite. Patterns are compiled where they are first used: most files use few of them, and start-up counts.
 """
 
 from __future__ import annotations
@@ -10,15 +10,10 @@ import re
 from collections.abc import Callable
 from datetime import datetime
 from math import isfinite
-from typing import Annotated, Final, Literal, TypeVar
-
-from pydantic import AfterValidator, BeforeValidator
-from pydantic_core import PydanticCustomError
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from training_storage.units import DURATION_FORM, GIB, PB, RATE_FORM, SIZE_FORM, TB, Duration, Rate, Size
-
-REFUSED: Final = "refused"
-"""Type of every error raised here; its context holds ``what``, ``allowed``, ``fix`` and ``quote``."""
+from training_storage.workload.section import QUOTE, Read, refuse
 
 COUNT_MAX: Final = 1_000_000
 FILES_MAX: Final = 10**15
@@ -27,31 +22,29 @@ NUMBER_MAX: Final = 1e15
 Quantity = TypeVar("Quantity", Size, Rate, Duration)
 
 
-def refuse(what: str, *, allowed: str = "", fix: str = "", quote: bool = False) -> PydanticCustomError:
-    """Return the error of a refused value.
+def choice(literal: Any) -> Read[Any]:
+    """One of the words of a ``Literal``."""
+    known: tuple[str, ...] = get_args(literal)
+    allowed = f"{', '.join(known[:-1])} or {known[-1]}"
 
-    Args:
-        what: What is wrong.
-        allowed: What is allowed.
-        fix: What to change.
-        quote: Whether quotes around the value, as it stands in the file, would mend it.
-    """
-    words = [what, f"allowed: {allowed}" if allowed else "", f"fix: {fix}" if fix else ""]
-    context = {
-        "what": what,
-        "allowed": allowed,
-        "fix": fix,
-        "quote": quote,
-        "text": "; ".join(word for word in words if word),
-    }
-    return PydanticCustomError(REFUSED, "{text}", context)
+    def read(value: object) -> str:
+        if isinstance(value, str) and value in known:
+            return value
+        from difflib import get_close_matches
+
+        lower = [each.lower() for each in known]
+        near = get_close_matches(value[:100].lower(), lower, n=1) if isinstance(value, str) else []
+        fix = f"did you mean {known[lower.index(near[0])]}?" if near else ""
+        raise refuse("is not one of the known values", allowed=allowed, fix=fix)
+
+    return read
 
 
-def whole(low: int, high: int = COUNT_MAX) -> BeforeValidator:
+def whole(low: int, high: int = COUNT_MAX) -> Read[int]:
     """A whole number from ``low`` to ``high``; ``1.2e6`` is one too."""
     allowed = f"a whole number from {low:,} to {high:,}"
 
-    def check(value: object) -> object:
+    def read(value: object) -> int:
         if isinstance(value, float) and isfinite(value) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
@@ -61,41 +54,39 @@ def whole(low: int, high: int = COUNT_MAX) -> BeforeValidator:
             raise refuse("is out of range", allowed=allowed)
         return value
 
-    return BeforeValidator(check)
+    return read
 
 
-def number(low: float, high: float = NUMBER_MAX) -> BeforeValidator:
+def number(low: float, high: float = NUMBER_MAX) -> Read[float]:
     """A number from ``low`` to ``high``."""
     allowed = f"a number from {low:g} to {high:g}"
 
-    def check(value: object) -> object:
+    def read(value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise refuse("is not a plain number", allowed=allowed)
         if not low <= value <= high:  # NaN too
             raise refuse("is out of range", allowed=allowed)
         return float(value)
 
-    return BeforeValidator(check)
+    return read
 
 
-def text(pattern: str, what: str, allowed: str, reason: Callable[[str], str | None] | None = None) -> BeforeValidator:
+def text(pattern: str, what: str, allowed: str, reason: Callable[[str], str | None] | None = None) -> Read[str]:
     """Text of one form; ``reason`` may name a common mistake in place of ``what``."""
-    compiled = re.compile(pattern)
 
-    def check(value: object) -> object:
+    def read(value: object) -> str:
         if not isinstance(value, str):
             plain = isinstance(value, int | float)
-            read = "is read as a number" if plain else "is not text"
-            raise refuse(read, allowed=allowed, quote=plain)
+            raise refuse("is read as a number" if plain else "is not text", allowed=allowed, fix=QUOTE if plain else "")
         said = reason(value) if reason else None
-        if said or not compiled.fullmatch(value):
+        if said or not re.fullmatch(pattern, value):
             raise refuse(said or what, allowed=allowed)
         return value
 
-    return BeforeValidator(check)
+    return read
 
 
-def aws_id(prefix: str) -> BeforeValidator:
+def aws_id(prefix: str) -> Read[str]:
     """An id of EC2."""
     return text(
         f"{prefix}-[0-9a-f]{{3,17}}",
@@ -104,33 +95,31 @@ def aws_id(prefix: str) -> BeforeValidator:
     )
 
 
-def arn(service: str, resource: str, example: str) -> BeforeValidator:
-    """An ARN of one service, in any partition."""
+def age(low_days: int) -> Read[Duration]:
+    """Whole days, which is all that lifecycle rules of S3 know."""
+
+    def read(value: object) -> Duration:
+        found = duration(value)
+        days, rest = divmod(found.seconds, 86400)
+        if rest or days < low_days:
+            raise refuse("is not an age that a lifecycle rule can have", allowed=f"whole days, {low_days}d or more")
+        return found
+
+    return read
+
+
+def _arn(service: str, resource: str, example: str) -> Read[str]:
     return text(
         rf"arn:aws[a-z0-9-]*:{service}:[a-z0-9-]+:\d{{12}}:{resource}",
-        f"is not an ARN of {example.split(':')[2].upper()}",
+        f"is not an ARN of {service.upper()}",
         f"an ARN such as {example}",
     )
 
 
-def age(low_days: int) -> AfterValidator:
-    """Whole days, which is all that lifecycle rules of S3 know."""
-
-    def check(value: Duration) -> Duration:
-        days, rest = divmod(value.seconds, 86400)
-        if rest or days < low_days:
-            raise refuse("is not an age that a lifecycle rule can have", allowed=f"whole days, {low_days}d or more")
-        return value
-
-    return AfterValidator(check)
-
-
-def _quantity(
-    kind: type[Quantity], form: str, low: Quantity, high: Quantity, example: str
-) -> Callable[[object], object]:
+def _quantity(kind: type[Quantity], form: str, low: Quantity, high: Quantity, example: str) -> Read[Quantity]:
     fix = f"write it like {example}"
 
-    def check(value: object) -> object:
+    def read(value: object) -> Quantity:
         if isinstance(value, str):
             try:
                 value = kind.parse(value)
@@ -146,13 +135,7 @@ def _quantity(
             raise refuse("is out of range", allowed=f"{low} to {high}")
         return value
 
-    return check
-
-
-def _whole_gib(value: Size) -> Size:
-    if value.bytes % GIB or value.bytes < GIB:
-        raise refuse("is not a whole number of GiB", allowed="whole GiB", fix="write it like 4800 GiB")
-    return value
+    return read
 
 
 def _flag_fix(value: object) -> str:
@@ -161,25 +144,29 @@ def _flag_fix(value: object) -> str:
     return f"write {meant} without quotes; YAML 1.2 reads this as text" if meant else ""
 
 
-def _flag(value: object) -> object:
+def flag(value: object) -> bool:
+    """``true`` or ``false``."""
     if isinstance(value, bool):
         return value
     raise refuse("is neither true nor false", allowed="true or false", fix=_flag_fix(value))
 
 
-def _auto_or_flag(value: object) -> object:
+def auto_or_flag(value: object) -> Any:
+    """``auto``, ``true`` or ``false``."""
     if isinstance(value, bool) or value == "auto":
         return value
     raise refuse("is neither auto, true nor false", allowed="auto, true or false", fix=_flag_fix(value))
 
 
-def _auto_or_duration(value: object) -> object:
-    return value if value == "auto" else _duration(value)
+def auto_or_duration(value: object) -> Duration | Literal["auto"]:
+    """``auto`` or a length of time."""
+    return "auto" if value == "auto" else duration(value)
 
 
-def _automatic_or_iops(value: object) -> object:
+def automatic_or_iops(value: object) -> int | Literal["automatic"]:
+    """``automatic`` or a number of metadata IOPS; which numbers are legal is a rule of the service."""
     if value == "automatic":
-        return value
+        return "automatic"
     if isinstance(value, bool) or not isinstance(value, int | float) or not value % 1 == 0:
         raise refuse("is neither automatic nor a whole number", allowed="automatic, or a number of metadata IOPS")
     if not 1 <= value <= COUNT_MAX:
@@ -187,7 +174,8 @@ def _automatic_or_iops(value: object) -> object:
     return int(value)
 
 
-def _moment(value: object) -> object:
+def moment(value: object) -> datetime:
+    """A date and a time with its zone."""
     form = "a date and a time with its zone, such as 2026-12-01T11:30:00Z"
     if isinstance(value, str):
         try:
@@ -201,9 +189,17 @@ def _moment(value: object) -> object:
     return value
 
 
+def whole_gib(value: object) -> Size:
+    """A size in whole GiB."""
+    found = size(value)
+    if found.bytes % GIB or found.bytes < GIB:
+        raise refuse("is not a whole number of GiB", allowed="whole GiB", fix="write it like 4800 GiB")
+    return found
+
+
 _NAME = r"[a-z][a-z0-9-]{0,39}"
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_SOURCE = re.compile(r"s3://(?P<bucket>[^/\s]+)/(?P<prefix>(?:[^\x00-\x1f\x7f]*/)?)")
+_BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
+_SOURCE = r"s3://(?P<bucket>[^/\s]+)/(?P<prefix>(?:[^\x00-\x1f\x7f]*/)?)"
 # Names that S3 keeps for itself: directory buckets, access points and their aliases, table buckets, examples.
 _RESERVED_STARTS = ("xn--", "sthree-", "amzn-s3-demo-")
 _RESERVED_ENDS = ("--x-s3", "--ol-s3", "-s3alias", ".mrap", "--table-s3")
@@ -216,12 +212,9 @@ def _name_reason(value: str) -> str | None:
 
 
 def _zone_reason(value: str) -> str | None:
-    named = re.fullmatch(r"[a-z]{2}(?:-[a-z]+)+-\d[a-z]", value)
-    return (
-        "is the name of a zone, which stands for another zone in each account; an id like use1-az6 is wanted"
-        if named
-        else None
-    )
+    if not re.fullmatch(r"[a-z]{2,4}(?:-[a-z]+)+-\d+[a-z]", value):
+        return None
+    return "is the name of a zone, which stands for another zone in each account; an id like use1-az6 is wanted"
 
 
 def _bucket_reason(value: str) -> str | None:
@@ -231,104 +224,63 @@ def _bucket_reason(value: str) -> str | None:
 
 
 def _dotless_reason(value: str) -> str | None:
-    if "." in value and _BUCKET.fullmatch(value):
+    if "." in value and re.fullmatch(_BUCKET, value):
         return "has a full stop: the TLS certificates of S3 do not cover such bucket names"
     return _bucket_reason(value)
 
 
-def _source(value: object) -> object:
+def source(value: object) -> str:
+    """The address of a prefix in S3."""
     if not isinstance(value, str):
         raise refuse("is not text", allowed=_SOURCE_FORM)
-    match = _SOURCE.fullmatch(value)
+    match = re.fullmatch(_SOURCE, value)
     if match is None:
         fixed = f"{value if value.startswith('s3://') else 's3://' + value}/"
-        fix = f"write {fixed}" if len(fixed) < 100 and _SOURCE.fullmatch(fixed) else ""
+        fix = f"write {fixed}" if len(fixed) < 100 and re.fullmatch(_SOURCE, fixed) else ""
         raise refuse("is not the address of a prefix in S3", allowed=_SOURCE_FORM, fix=fix)
-    bucket, prefix = match["bucket"], match["prefix"]
-    if not _BUCKET.fullmatch(bucket) or ".." in bucket or re.fullmatch(r"[\d.]+", bucket) or _bucket_reason(bucket):
-        what = f"names a bucket that cannot be: {bucket[:80]!r}"
-        raise refuse(what, allowed=f"{_BUCKET_FORM}; full stops between them")
-    parts = prefix.split("/")[:-1]
-    if any(part in {"", ".", ".."} for part in parts) or len(prefix.encode(errors="replace")) > 1024:
+    name, prefix = match["bucket"], match["prefix"]
+    if not re.fullmatch(_BUCKET, name) or ".." in name or re.fullmatch(r"[\d.]+", name) or _bucket_reason(name):
+        raise refuse(
+            f"names a bucket that cannot be: {name[:80]!r}", allowed=f"{_BUCKET_FORM}; full stops between them"
+        )
+    if any(part in {"", ".", ".."} for part in prefix.split("/")[:-1]) or len(prefix.encode(errors="replace")) > 1024:
         raise refuse("has a prefix that is no plain path", allowed="at most 1024 bytes, without //, . and ..")
     return value
 
 
-_duration = _quantity(Duration, DURATION_FORM, Duration(0.001), Duration(3650 * 86400), "30m")
-_size = _quantity(Size, SIZE_FORM, Size(1), Size(1000 * PB), "60 TB")
-_room = _quantity(Size, SIZE_FORM, Size(0), Size(1000 * PB), "5 TB")
-_rate = _quantity(Rate, RATE_FORM, Rate(1), Rate(1000 * TB), "2.86 GB/s")
+size = _quantity(Size, SIZE_FORM, Size(1), Size(1000 * PB), "60 TB")
+room = _quantity(Size, SIZE_FORM, Size(0), Size(1000 * PB), "5 TB")
+rate = _quantity(Rate, RATE_FORM, Rate(1), Rate(1000 * TB), "2.86 GB/s")
+duration = _quantity(Duration, DURATION_FORM, Duration(0.001), Duration(3650 * 86400), "30m")
 
-SizeField = Annotated[Size, BeforeValidator(_size)]
-RoomField = Annotated[Size, BeforeValidator(_room)]
-GibField = Annotated[SizeField, AfterValidator(_whole_gib)]
-RateField = Annotated[Rate, BeforeValidator(_rate)]
-DurationField = Annotated[Duration, BeforeValidator(_duration)]
-IntervalField = Annotated[Literal["auto"] | Duration, BeforeValidator(_auto_or_duration)]
-MetadataIopsField = Annotated[Literal["automatic"] | int, BeforeValidator(_automatic_or_iops)]
-FlagField = Annotated[bool, BeforeValidator(_flag)]
-AutoFlagField = Annotated[Literal["auto"] | bool, BeforeValidator(_auto_or_flag)]
-MomentField = Annotated[datetime, BeforeValidator(_moment)]
-SourceField = Annotated[str, BeforeValidator(_source)]
-
-NameField = Annotated[
-    str,
-    text(_NAME, "is not a usable name", "1 to 40 lower-case letters, digits and hyphens, a letter first", _name_reason),
-]
-RegionField = Annotated[str, text(r"[a-z]{2,4}(?:-[a-z]+)+-\d+", "is not a region", "a region such as us-east-1")]
-ZoneIdField = Annotated[
-    str,
-    text(r"[a-z0-9]+(?:-[a-z0-9]+)?-az\d+", "is not the id of a zone", "a zone id such as use1-az6", _zone_reason),
-]
-InstanceTypeField = Annotated[
-    str, text(r"[a-z0-9-]+\.[a-z0-9-]+", "is not an instance type", "an EC2 type such as p5en.48xlarge")
-]
-AccountField = Annotated[str, text(r"\d{12}", "is not an account id", "12 digits in quotes")]
-ImageField = Annotated[
-    str,
-    text(
-        r"auto|ami-[0-9a-f]{3,17}|ssm:/[A-Za-z0-9_.\-/]{1,1000}",
-        "is not an image",
-        "auto, an id such as ami-0123456789abcdef0, or ssm: and the path of a parameter such as ssm:/my/image",
-    ),
-]
-VersionField = Annotated[
-    str,
-    text(
-        r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}",
-        "is not usable as a folder name",
-        "1 to 128 letters, digits, full stops, hyphens and underscores, a letter or digit first",
-    ),
-]
-LustreVersionField = Annotated[
-    str, text(r"\d\.\d{1,3}", "is not a Lustre version", '2.10, 2.12 or 2.15, in quotes: "2.15"')
-]
-ModelField = Annotated[str, text(r"[^\x00-\x1f]{1,100}", "is not a reference model", "a name such as unet3d")]
-CommandField = Annotated[
-    str, text(r"(?s:[^\x00]*[^\x00\s][^\x00]*)", "is not a shell command", "one or more lines of shell")
-]
-LinkPathField = Annotated[
-    str, text(r"/[^\x00-\x1f\x7f]{0,4095}", "is not an absolute directory path", "a path such as /datasets")
-]
-BucketField = Annotated[
-    str, text(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", "is not a bucket name", _BUCKET_FORM, _dotless_reason)
-]
-BaseNameField = Annotated[
-    str,
-    text(
-        r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?",
-        "is not the base of a bucket name",
-        "1 to 40 lower-case letters, digits and hyphens, a letter or digit at both ends; the zone and --x-s3 are added",
-        _bucket_reason,
-    ),
-]
-KmsKeyField = Annotated[
-    str,
-    arn("kms", r"(?:key|alias)/[A-Za-z0-9/_-]{1,256}", "arn:aws:kms:us-east-1:111111111111:key/0123abcd"),
-]
-TopicField = Annotated[
-    str, arn("sns", r"[A-Za-z0-9_-]{1,256}(?:\.fifo)?", "arn:aws:sns:us-east-1:111111111111:training-alarms")
-]
-EmailField = Annotated[
-    str, text(r"[^@\s]{1,64}@[^@\s.]+(?:\.[^@\s.]+)+", "is not an e-mail address", "an address such as ops@example.com")
-]
+name = text(
+    _NAME, "is not a usable name", "1 to 40 lower-case letters, digits and hyphens, a letter first", _name_reason
+)
+region = text(r"[a-z]{2,4}(?:-[a-z]+)+-\d+", "is not a region", "a region such as us-east-1")
+zone_id = text(r"[a-z0-9]+(?:-[a-z0-9]+)?-az\d+", "is not the id of a zone", "a zone id such as use1-az6", _zone_reason)
+instance_type = text(r"[a-z0-9-]+\.[a-z0-9-]+", "is not an instance type", "an EC2 type such as p5en.48xlarge")
+account = text(r"\d{12}", "is not an account id", "12 digits in quotes")
+image = text(
+    r"auto|ami-[0-9a-f]{3,17}|ssm:/[A-Za-z0-9_.\-/]{1,1000}",
+    "is not an image",
+    "auto, an id such as ami-0123456789abcdef0, or ssm: and the path of a parameter such as ssm:/my/image",
+)
+version = text(
+    r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}",
+    "is not usable as a folder name",
+    "1 to 128 letters, digits, full stops, hyphens and underscores, a letter or digit first",
+)
+lustre_version = text(r"\d\.\d{1,3}", "is not a Lustre version", '2.10, 2.12 or 2.15, in quotes: "2.15"')
+reference_model = text(r"[^\x00-\x1f]{1,100}", "is not a reference workload", "a name such as unet3d")
+command = text(r"(?s:[^\x00]*[^\x00\s][^\x00]*)", "is not a shell command", "one or more lines of shell")
+link_path = text(r"/[^\x00-\x1f\x7f]{0,4095}", "is not an absolute directory path", "a path such as /datasets")
+bucket = text(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", "is not a bucket name", _BUCKET_FORM, _dotless_reason)
+base_name = text(
+    r"[a-z0-9](?:[a-z0-9-]{0,38}[a-z0-9])?",
+    "is not the base of a bucket name",
+    "1 to 40 lower-case letters, digits and hyphens, a letter or digit at both ends; the zone and --x-s3 are added",
+    _bucket_reason,
+)
+kms_key = _arn("kms", r"(?:key|alias)/[A-Za-z0-9/_-]{1,256}", "arn:aws:kms:us-east-1:111111111111:key/0123abcd")
+topic = _arn("sns", r"[A-Za-z0-9_-]{1,256}(?:\.fifo)?", "arn:aws:sns:us-east-1:111111111111:training-alarms")
+email = text(r"[^@\s]{1,64}@[^@\s.]+(?:\.[^@\s.]+)+", "is not an e-mail address", "an address such as ops@example.com")

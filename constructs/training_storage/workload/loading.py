@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
 from training_storage.catalog import Catalog, default_catalog
 from training_storage.errors import Problem, WorkloadError
 from training_storage.workload.checks import Draft, check
-from training_storage.workload.messages import problems_of
 from training_storage.workload.model import Workload
+from training_storage.workload.section import Refused
 from training_storage.workload.source import LineMap, read_text, read_yaml
 
 
@@ -60,10 +58,9 @@ def _build(
     problems: list[Problem] = []
     workload: Workload | None = None
     try:
-        # by_name: a file says import, and import_ is only for code.
-        workload = Workload.model_validate(data, by_alias=True, by_name=False)
-    except ValidationError as error:
-        problems.extend(problems_of(error, lines.written if lines else {}))
+        workload = Workload.model_validate(data)
+    except Refused as error:
+        problems.extend(error.problems)
     said = {problem.path for problem in (*problems, *found)}
     if isinstance(data, Mapping):
         facts = catalog or default_catalog()

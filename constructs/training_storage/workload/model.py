@@ -8,58 +8,39 @@ here, so that a model can be made in code without any file.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Literal
-
-from pydantic import Field
+from datetime import datetime
+from typing import Any, Literal
 
 from training_storage.errors import Problem
-from training_storage.units import Duration, Size
-from training_storage.workload.fields import (
-    FILES_MAX,
-    AccountField,
-    AutoFlagField,
-    BaseNameField,
-    BucketField,
-    CommandField,
-    DurationField,
-    EmailField,
-    FlagField,
-    GibField,
-    ImageField,
-    InstanceTypeField,
-    IntervalField,
-    KmsKeyField,
-    LinkPathField,
-    LustreVersionField,
-    MetadataIopsField,
-    ModelField,
-    MomentField,
-    NameField,
-    RateField,
-    RegionField,
-    RoomField,
-    SizeField,
-    SourceField,
-    TopicField,
-    VersionField,
-    ZoneIdField,
-    age,
-    aws_id,
-    number,
-    whole,
-)
-from training_storage.workload.section import Section
+from training_storage.units import Duration, Rate, Size
+from training_storage.workload import fields as read
+from training_storage.workload.section import Section, item, list_of
 
+Auto = Literal["auto"]
+Internet = Literal["nat", "none"]
+Architecture = Literal["x86_64", "arm64"]
+Purchase = Literal["on-demand", "spot", "reservation", "capacity-block"]
+PlacementGroup = Literal["auto", "cluster", "none"]
+Interface = Literal["posix", "object"]
+Access = Literal["read-mostly", "read-write"]
 LinkEvent = Literal["new", "changed", "deleted"]
+DeploymentType = Literal["SCRATCH_2", "PERSISTENT_1", "PERSISTENT_2"]
+StorageType = Literal["SSD", "HDD", "INTELLIGENT_TIERING"]
+Compression = Literal["lz4", "none"]
+Removal = Literal["retain", "delete"]
+Cache = Literal["auto", "none", "nvme", "express"]
+Encryption = Literal["s3", "kms"]
+HotTier = Literal["auto", "none", "lustre", "express"]
+FileAccess = Literal["auto", "none", "mountpoint", "s3-files"]
 
 
 class Network(Section):
     """Where the fleet and the storage stand; without ``vpc_id`` a VPC is made."""
 
-    vpc_id: Annotated[str, aws_id("vpc")] | None = None
-    subnet_id: Annotated[str, aws_id("subnet")] | None = None
-    route_table_ids: tuple[Annotated[str, aws_id("rtb")], ...] = ()
-    internet: Literal["nat", "none"] = "nat"
+    vpc_id: str | None = item(read.aws_id("vpc"), default=None)
+    subnet_id: str | None = item(read.aws_id("subnet"), default=None)
+    route_table_ids: tuple[str, ...] = item(list_of(read.aws_id("rtb")), default=())
+    internet: Internet = item(read.choice(Internet), default="nat")
 
     @classmethod
     def keys_together(cls, given: Mapping[str, Any]) -> Iterable[Problem]:
@@ -85,14 +66,14 @@ class Network(Section):
 class TypeFacts(Section):
     """What the catalog would say about an instance type that it does not know."""
 
-    accelerators: Annotated[float, number(0.001, 10_000)] = Field(examples=["8"])
-    network_cards: Annotated[int, whole(1, 1000)] = Field(examples=["8"])
-    efa_interfaces: Annotated[int, whole(0, 1000)] = Field(examples=["8"])
-    primary_card_has_efa: FlagField = Field(examples=["true"])
-    network_gbps: Annotated[float, number(0.001, 1_000_000)] = Field(examples=["3200"])
-    architecture: Literal["x86_64", "arm64"] = Field(examples=["x86_64"])
-    local_nvme_gb: Annotated[float, number(0)] = 0.0
-    fsx_efa_client: FlagField = False
+    accelerators: float = item(read.number(0.001, 10_000), example="8")
+    network_cards: int = item(read.whole(1, 1000), example="8")
+    efa_interfaces: int = item(read.whole(0, 1000), example="8")
+    primary_card_has_efa: bool = item(read.flag, example="true")
+    network_gbps: float = item(read.number(0.001, 1_000_000), example="3200")
+    architecture: Architecture = item(read.choice(Architecture), example="x86_64")
+    local_nvme_gb: float = item(read.number(0), default=0.0)
+    fsx_efa_client: bool = item(read.flag, default=False)
 
     def values_together(self) -> Iterable[Problem]:
         """EFA interfaces fit on the cards that take them."""
@@ -124,17 +105,17 @@ class TypeFacts(Section):
 class Compute(Section):
     """The fleet that reads the data."""
 
-    instance_type: InstanceTypeField = Field(examples=["p5en.48xlarge"])
-    instance_count: Annotated[int, whole(1)] = Field(examples=["64"])
-    purchase: Literal["on-demand", "spot", "reservation", "capacity-block"] = "on-demand"
-    capacity_reservation_id: Annotated[str, aws_id("cr")] | None = None
-    start: MomentField | None = None
-    end: MomentField | None = None
-    placement_group: Literal["auto", "cluster", "none"] = "auto"
-    efa: AutoFlagField = "auto"
-    image: ImageField = "auto"
-    user_commands: tuple[CommandField, ...] = ()
-    type_facts: TypeFacts | None = None
+    instance_type: str = item(read.instance_type, example="p5en.48xlarge")
+    instance_count: int = item(read.whole(1), example="64")
+    purchase: Purchase = item(read.choice(Purchase), default="on-demand")
+    capacity_reservation_id: str | None = item(read.aws_id("cr"), default=None)
+    start: datetime | None = item(read.moment, default=None)
+    end: datetime | None = item(read.moment, default=None)
+    placement_group: PlacementGroup = item(read.choice(PlacementGroup), default="auto")
+    efa: Auto | bool = item(read.auto_or_flag, default="auto")
+    image: str = item(read.image, default="auto")
+    user_commands: tuple[str, ...] = item(list_of(read.command), default=())
+    type_facts: TypeFacts | None = item(TypeFacts, default=None)
 
     @classmethod
     def keys_together(cls, given: Mapping[str, Any]) -> Iterable[Problem]:
@@ -154,25 +135,25 @@ class Compute(Section):
 class Samples(Section):
     """A read rate as samples of one size."""
 
-    size: SizeField = Field(examples=["146.6 MB"])
-    per_second_per_accelerator: Annotated[float, number(1e-6)] = Field(examples=["19.5"])
-    per_file: Annotated[float, number(0.001)] = 1.0
+    size: Size = item(read.size, example="146.6 MB")
+    per_second_per_accelerator: float = item(read.number(1e-6), example="19.5")
+    per_file: float = item(read.number(0.001), default=1.0)
 
 
 class Tokens(Section):
     """A read rate as tokens."""
 
-    per_second_per_accelerator: Annotated[float, number(1e-6)] = Field(examples=["165"])
-    bytes_per_token: Annotated[float, number(0.001, 1e9)] = 4.0
+    per_second_per_accelerator: float = item(read.number(1e-6), example="165")
+    bytes_per_token: float = item(read.number(0.001, 1e9), default=4.0)
 
 
 class ReadRate(Section):
     """At most one of the four ways to say how fast one accelerator reads."""
 
-    per_accelerator: RateField | None = None
-    samples: Samples | None = None
-    tokens: Tokens | None = None
-    reference: ModelField | None = None
+    per_accelerator: Rate | None = item(read.rate, default=None)
+    samples: Samples | None = item(Samples, default=None)
+    tokens: Tokens | None = item(Tokens, default=None)
+    reference: str | None = item(read.reference_model, default=None)
 
     @classmethod
     def keys_together(cls, given: Mapping[str, Any]) -> Iterable[Problem]:
@@ -183,23 +164,23 @@ class ReadRate(Section):
 class Loader(Section):
     """The data loader; only with it latency counts as a limit of the supply."""
 
-    workers_per_accelerator: Annotated[int, whole(1, 10_000)] = Field(examples=["8"])
-    prefetch: Annotated[int, whole(1, 10_000)] = Field(examples=["2"])
+    workers_per_accelerator: int = item(read.whole(1, 10_000), example="8")
+    prefetch: int = item(read.whole(1, 10_000), example="2")
 
 
 class Dataset(Section):
     """The data that the job reads."""
 
-    size: SizeField = Field(examples=["60 TB"])
-    version: VersionField | None = None
-    file_count: Annotated[int, whole(1, FILES_MAX)] | None = None
-    average_file_size: SizeField | None = None
-    interface: Literal["posix", "object"] = "posix"
-    access: Literal["read-mostly", "read-write"] = "read-mostly"
-    read_rate: ReadRate | None = None
-    hot_fraction: Annotated[float, number(0, 1)] = 1.0
-    loader: Loader | None = None
-    source: SourceField | None = None
+    size: Size = item(read.size, example="60 TB")
+    version: str | None = item(read.version, default=None)
+    file_count: int | None = item(read.whole(1, read.FILES_MAX), default=None)
+    average_file_size: Size | None = item(read.size, default=None)
+    interface: Interface = item(read.choice(Interface), default="posix")
+    access: Access = item(read.choice(Access), default="read-mostly")
+    read_rate: ReadRate | None = item(ReadRate, default=None)
+    hot_fraction: float = item(read.number(0, 1), default=1.0)
+    loader: Loader | None = item(Loader, default=None)
+    source: str | None = item(read.source, default=None)
 
     @classmethod
     def keys_together(cls, given: Mapping[str, Any]) -> Iterable[Problem]:
@@ -210,18 +191,18 @@ class Dataset(Section):
 class Checkpoints(Section):
     """What the job saves."""
 
-    parameters: Annotated[float, number(1)] | None = None
-    size: SizeField | None = None
-    bytes_per_parameter: Annotated[float, number(0.001, 1000)] = 14.0
-    interval: IntervalField = Duration(1800)
-    max_write_time: DurationField = Duration(60)
+    parameters: float | None = item(read.number(1), default=None)
+    size: Size | None = item(read.size, default=None)
+    bytes_per_parameter: float = item(read.number(0.001, 1000), default=14.0)
+    interval: Auto | Duration = item(read.auto_or_duration, default=Duration(1800))
+    max_write_time: Duration = item(read.duration, default=Duration(60))
     # The write rate divides by the share, and by what it leaves: neither may vanish.
-    max_stall: Annotated[float, number(1e-6, 0.999)] = 0.01
-    max_restore_time: DurationField = Duration(300)
-    restore_readers: Annotated[int, whole(1)] = 1
-    asynchronous: FlagField = False
-    keep_hot: Annotated[int, whole(1)] = 3
-    promote_every: Annotated[int, whole(1)] = 10
+    max_stall: float = item(read.number(1e-6, 0.999), default=0.01)
+    max_restore_time: Duration = item(read.duration, default=Duration(300))
+    restore_readers: int = item(read.whole(1), default=1)
+    asynchronous: bool = item(read.flag, default=False)
+    keep_hot: int = item(read.whole(1), default=3)
+    promote_every: int = item(read.whole(1), default=10)
 
     @classmethod
     def keys_together(cls, given: Mapping[str, Any]) -> Iterable[Problem]:
@@ -238,52 +219,52 @@ class Checkpoints(Section):
 class Link(Section):
     """One link between a path of the file system and a prefix of a bucket."""
 
-    path: LinkPathField = Field(examples=["/datasets"])
-    source: SourceField = Field(examples=["s3://bucket/prefix/"])
-    import_: tuple[LinkEvent, ...] = Field(default=("new", "changed"), alias="import")
-    export: tuple[LinkEvent, ...] = ()
-    import_metadata_on_create: FlagField | None = None
+    path: str = item(read.link_path, example="/datasets")
+    source: str = item(read.source, example="s3://bucket/prefix/")
+    import_: tuple[LinkEvent, ...] = item(list_of(read.choice(LinkEvent)), default=("new", "changed"), key="import")
+    export: tuple[LinkEvent, ...] = item(list_of(read.choice(LinkEvent)), default=())
+    import_metadata_on_create: bool | None = item(read.flag, default=None)
 
 
 class Lustre(Section):
     """Overrides of the Lustre plan; everything not given is planned."""
 
-    deployment_type: Literal["SCRATCH_2", "PERSISTENT_1", "PERSISTENT_2"] | None = None
-    storage_type: Literal["SSD", "HDD", "INTELLIGENT_TIERING"] | None = None
-    storage_capacity: GibField | None = None
-    per_unit_storage_throughput: Annotated[int, whole(1)] | None = None
-    throughput_capacity: Annotated[int, whole(1, 2_000_000)] | None = None
-    metadata_iops: MetadataIopsField | None = None
-    efa: AutoFlagField = "auto"
-    gds: FlagField = False
-    compression: Literal["lz4", "none"] = "lz4"
-    file_system_type_version: LustreVersionField = "2.15"
-    backup_retention_days: Annotated[int, whole(0, 90)] | None = None
-    kms_key_arn: KmsKeyField | None = None
-    removal: Literal["retain", "delete"] = "retain"
-    links: tuple[Link, ...] | None = None
+    deployment_type: DeploymentType | None = item(read.choice(DeploymentType), default=None)
+    storage_type: StorageType | None = item(read.choice(StorageType), default=None)
+    storage_capacity: Size | None = item(read.whole_gib, default=None)
+    per_unit_storage_throughput: int | None = item(read.whole(1), default=None)
+    throughput_capacity: int | None = item(read.whole(1, 2_000_000), default=None)
+    metadata_iops: Literal["automatic"] | int | None = item(read.automatic_or_iops, default=None)
+    efa: Auto | bool = item(read.auto_or_flag, default="auto")
+    gds: bool = item(read.flag, default=False)
+    compression: Compression = item(read.choice(Compression), default="lz4")
+    file_system_type_version: str = item(read.lustre_version, default="2.15")
+    backup_retention_days: int | None = item(read.whole(0, 90), default=None)
+    kms_key_arn: str | None = item(read.kms_key, default=None)
+    removal: Removal = item(read.choice(Removal), default="retain")
+    links: tuple[Link, ...] | None = item(list_of(Link), default=None)
 
 
 class Express(Section):
     """Settings of the S3 Express One Zone tier."""
 
-    base_name: BaseNameField | None = None
-    expire_after: Annotated[DurationField, age(1)] | None = None
+    base_name: str | None = item(read.base_name, default=None)
+    expire_after: Duration | None = item(read.age(1), default=None)
 
 
 class S3Files(Section):
     """Settings of S3 Files."""
 
-    read_only: FlagField | None = None
-    root_access: FlagField = False
+    read_only: bool | None = item(read.flag, default=None)
+    root_access: bool = item(read.flag, default=False)
 
 
 class Mountpoint(Section):
     """Settings of the Mountpoint mount of the lake."""
 
-    cache: Literal["auto", "none", "nvme", "express"] = "auto"
-    cache_size: SizeField | None = None
-    read_only: FlagField = True
+    cache: Cache = item(read.choice(Cache), default="auto")
+    cache_size: Size | None = item(read.size, default=None)
+    read_only: bool = item(read.flag, default=True)
 
     @classmethod
     def keys_together(cls, given: Mapping[str, Any]) -> Iterable[Problem]:
@@ -301,16 +282,16 @@ class Mountpoint(Section):
 class DataLakeSettings(Section):
     """Settings of the data lake bucket."""
 
-    bucket: BucketField | None = None
-    bucket_name: BucketField | None = None
-    encryption: Literal["s3", "kms"] = "kms"
-    kms_key_arn: KmsKeyField | None = None
-    versioned: FlagField = True
-    removal: Literal["retain", "delete"] = "retain"
+    bucket: str | None = item(read.bucket, default=None)
+    bucket_name: str | None = item(read.bucket, default=None)
+    encryption: Encryption = item(read.choice(Encryption), default="kms")
+    kms_key_arn: str | None = item(read.kms_key, default=None)
+    versioned: bool = item(read.flag, default=True)
+    removal: Removal = item(read.choice(Removal), default="retain")
     # Objects move to infrequent access after 30 days at the earliest (S3 API reference, LifecycleRule).
-    checkpoints_to_infrequent_access_after: Annotated[DurationField, age(30)] = Duration(30 * 86400)
-    noncurrent_versions_expire_after: Annotated[DurationField, age(1)] = Duration(30 * 86400)
-    logs_expire_after: Annotated[DurationField, age(1)] = Duration(180 * 86400)
+    checkpoints_to_infrequent_access_after: Duration = item(read.age(30), default=Duration(30 * 86400))
+    noncurrent_versions_expire_after: Duration = item(read.age(1), default=Duration(30 * 86400))
+    logs_expire_after: Duration = item(read.age(1), default=Duration(180 * 86400))
 
     @classmethod
     def keys_together(cls, given: Mapping[str, Any]) -> Iterable[Problem]:
@@ -329,32 +310,31 @@ class DataLakeSettings(Section):
 class Monitoring(Section):
     """Settings of dashboard and alarms."""
 
-    enabled: FlagField = True
-    alarm_email: EmailField | None = None
-    alarm_topic_arn: TopicField | None = None
+    enabled: bool = item(read.flag, default=True)
+    alarm_email: str | None = item(read.email, default=None)
+    alarm_topic_arn: str | None = item(read.topic, default=None)
 
 
 class Workload(Section):
     """One training workload: the whole file."""
 
-    name: NameField = Field(examples=["llama3-70b"])
-    region: RegionField = Field(examples=["us-east-1"])
-    availability_zone_id: ZoneIdField = Field(examples=["use1-az6"])
-    account: AccountField | None = None
-    # Empty sections are given as {} so that importing this module builds no class.
-    network: Network = Field(default={}, validate_default=True)
-    compute: Compute = Field(examples=["instance_type and instance_count below it"])
-    dataset: Dataset = Field(examples=["size below it"])
-    checkpoints: Checkpoints | None = None
-    scratch_size: RoomField = Size(0)
-    hot_tier: Literal["auto", "none", "lustre", "express"] = "auto"
-    file_access: Literal["auto", "none", "mountpoint", "s3-files"] = "auto"
-    lustre: Lustre = Field(default={}, validate_default=True)
-    express: Express = Field(default={}, validate_default=True)
-    s3_files: S3Files = Field(default={}, validate_default=True)
-    mountpoint: Mountpoint = Field(default={}, validate_default=True)
-    data_lake: DataLakeSettings = Field(default={}, validate_default=True)
-    monitoring: Monitoring = Field(default={}, validate_default=True)
+    name: str = item(read.name, example="llama3-70b")
+    region: str = item(read.region, example="us-east-1")
+    availability_zone_id: str = item(read.zone_id, example="use1-az6")
+    account: str | None = item(read.account, default=None)
+    network: Network = item(Network, default_factory=Network)
+    compute: Compute = item(Compute, example="instance_type and instance_count")
+    dataset: Dataset = item(Dataset, example="size")
+    checkpoints: Checkpoints | None = item(Checkpoints, default=None)
+    scratch_size: Size = item(read.room, default=Size(0))
+    hot_tier: HotTier = item(read.choice(HotTier), default="auto")
+    file_access: FileAccess = item(read.choice(FileAccess), default="auto")
+    lustre: Lustre = item(Lustre, default_factory=Lustre)
+    express: Express = item(Express, default_factory=Express)
+    s3_files: S3Files = item(S3Files, default_factory=S3Files)
+    mountpoint: Mountpoint = item(Mountpoint, default_factory=Mountpoint)
+    data_lake: DataLakeSettings = item(DataLakeSettings, default_factory=DataLakeSettings)
+    monitoring: Monitoring = item(Monitoring, default_factory=Monitoring)
 
 
 def _at_most_one(given: Mapping[str, Any], keys: tuple[str, ...]) -> Iterable[Problem]:

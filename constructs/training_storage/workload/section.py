@@ -1,27 +1,188 @@
-"""Base of every section.
+"""Base of every section of a workload: a frozen record that reads itself from plain data and reports every problem.
 
-Which keys stand together is checked even where single values are wrong, so that one run reports everything.
+Small on purpose, and no library: whoever types ``training-storage plan`` waits for every import, and a general model
+library costs more than all the rest of a plan.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Self
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
-from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
-from pydantic_core import InitErrorDetails
+from training_storage.errors import Problem, WorkloadError
 
-from training_storage.errors import Problem
-from training_storage.workload.fields import REFUSED, refuse
+T = TypeVar("T")
+Read = Callable[[object], T]
+"""Turns a value as it stands in a file into one of the model, or raises ``Refused``."""
+
+QUOTE = "put it in quotes"
+"""The fix of a value that quotes would mend; the value follows where it is known how it is written."""
+
+_MAX_TEXT = 120
+_NOTHING: Any = object()
 
 
-class Section(BaseModel):
-    """Base of every section. Frozen; an unknown key is an error."""
+class Refused(Exception):  # noqa: N818 - never leaves this package
+    """A value that is no legal one.
 
-    # A class is built when it is first used: only Workload is, with all the others inside, and start-up stays short.
-    model_config = ConfigDict(
-        frozen=True, extra="forbid", arbitrary_types_allowed=True, populate_by_name=True, defer_build=True
-    )
+    Attributes:
+        problems: What is wrong; paths are relative to the value.
+    """
+
+    def __init__(self, *problems: Problem) -> None:
+        self.problems = problems
+        super().__init__(*problems)
+
+
+def refuse(what: str, *, allowed: str = "", fix: str = "") -> Refused:
+    """Return the error of one refused value."""
+    return Refused(Problem(what=what, allowed=allowed, fix=fix))
+
+
+def shorten(text: str) -> str:
+    """Return text that fits into a message."""
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
+
+
+def join_path(parent: str, child: str) -> str:
+    """Return a field path such as ``lustre.links[1].path`` from two parts of it."""
+    if not parent or not child or child.startswith("["):
+        return parent + child
+    return f"{parent}.{child}"
+
+
+class Field:
+    """How one field is read.
+
+    Attributes:
+        read: Reads its value.
+        make: Makes its default; None for a field that must be given.
+        example: What to write for a field that must be given.
+        key: Its key in a file; empty where that is its name.
+        section: The section that its value is or holds, if any.
+    """
+
+    __slots__ = ("example", "key", "make", "read", "section")
+
+    def __init__(
+        self, read: Read[Any], make: Callable[[], Any] | None, example: str, key: str, section: type[Section] | None
+    ) -> None:
+        self.read = read
+        self.make = make
+        self.example = example
+        self.key = key
+        self.section = section
+
+
+def item(
+    read: Read[Any] | type[Section],
+    *,
+    default: Any = _NOTHING,
+    default_factory: Callable[[], Any] | None = None,
+    example: str = "",
+    key: str = "",
+) -> Any:
+    """Declare a field of a section.
+
+    Args:
+        read: Reads its value; a section class reads itself.
+        default: Its value where it is not given. Left out, and ``default_factory`` too: it must be given.
+        default_factory: Makes that value.
+        example: What to write for it, for the message where it is missing.
+        key: Its key in a file where that cannot be its name.
+    """
+    make = default_factory if default is _NOTHING else lambda: default
+    reads, inner = _reader(read)
+    return Field(reads, make, example, key, inner)
+
+
+def list_of(read: Read[Any] | type[Section]) -> Read[tuple[Any, ...]]:
+    """Return what reads a list of such values."""
+    one, inner = _reader(read)
+
+    def read_all(value: object) -> tuple[Any, ...]:
+        if not isinstance(value, list | tuple):
+            raise refuse("is not a list", allowed="a list: [a, b], or a line with a hyphen for each")
+        out: list[Any] = []
+        problems: list[Problem] = []
+        for index, each in enumerate(value):
+            try:
+                out.append(one(each))
+            except Refused as error:
+                problems.extend(_below(f"[{index}]", each, error.problems))
+        if problems:
+            raise Refused(*problems)
+        return tuple(out)
+
+    read_all.section = inner  # type: ignore[attr-defined]
+    return read_all
+
+
+def _reader(read: Read[Any] | type[Section]) -> tuple[Read[Any], type[Section] | None]:
+    if isinstance(read, type) and issubclass(read, Section):
+        return read.model_validate, read
+    return read, getattr(read, "section", None)
+
+
+def _below(path: str, value: object, problems: Iterable[Problem]) -> Iterable[Problem]:
+    for problem in problems:
+        if not problem.path and problem.value is None:
+            yield replace(problem, path=path, value=None if isinstance(value, Mapping) else shown(value))
+        else:
+            yield replace(problem, path=join_path(path, problem.path), value=shown(problem.value))
+
+
+def shown(value: object) -> object:
+    """Return a value as a message shows it."""
+    return value if value is None or isinstance(value, bool | int | float) else shorten(str(value))
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(item,))
+class Section:
+    """Base of every section: frozen, compared by value, made from keyword arguments.
+
+    Attributes:
+        model_fields_set: Names of the fields that were given, as against those that have their default.
+
+    Raises:
+        WorkloadError: On creation, with every problem of the arguments.
+    """
+
+    fields: ClassVar[Mapping[str, Field]] = {}
+    model_fields_set: frozenset[str]
+
+    def __init_subclass__(cls) -> None:
+        cls.fields = {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
+        for name in cls.fields:
+            delattr(cls, name)
+
+    def __init__(self, **given: Any) -> None:
+        try:
+            self._fill(given, {name: name for name in self.fields})
+        except Refused as error:
+            raise WorkloadError(error.problems, where=type(self).__name__) from None
+
+    @classmethod
+    def model_validate(cls, data: object) -> Self:
+        """Return the section of a mapping in the shape of a workload file; a section is returned as it is.
+
+        Raises:
+            Refused: With every problem; paths are relative to the section.
+        """
+        if isinstance(data, cls):
+            return data
+        if not isinstance(data, Mapping):
+            raise refuse("is not a mapping", allowed=f"keys and values below it: {', '.join(cls.keys())}")
+        section = cls.__new__(cls)
+        section._fill(data, cls.keys())
+        return section
+
+    @classmethod
+    def keys(cls) -> dict[str, str]:
+        """Return the names of the fields by their key in a file."""
+        return {field.key or name: name for name, field in cls.fields.items()}
 
     @classmethod
     def keys_together(cls, given: Mapping[str, Any]) -> Iterable[Problem]:  # noqa: ARG003 - for subclasses
@@ -32,41 +193,87 @@ class Section(BaseModel):
         """Yield a problem for each pair of values that do not go together; paths are relative to the section."""
         return ()
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _all_at_once(cls, data: Any, handler: ModelWrapValidatorHandler[Self]) -> Self:
-        found: list[Problem] = []
-        if isinstance(data, Mapping):
-            found.extend(cls.keys_together({key: value for key, value in data.items() if value is not None}))
-        try:
-            section = handler(data)
-        except ValidationError as error:
-            if not found:
-                raise
-            raise _join(cls.__name__, error, found) from None
-        if isinstance(data, Mapping):
-            found.extend(section.values_together())
-        if found:
-            raise _join(cls.__name__, None, found)
-        return section
+    def _fill(self, data: Mapping[Any, Any], names: Mapping[str, str]) -> None:
+        values: dict[str, Any] = {}
+        problems: list[Problem] = []
+        for key, value in data.items():
+            name = names.get(key) if isinstance(key, str) else None
+            if name is None:
+                problems.append(unknown_key(type(self), str(key), value))
+                continue
+            field = self.fields[name]
+            if value is None and field.make is not None and field.make() is None:
+                continue
+            try:
+                values[name] = field.read(value)
+            except Refused as error:
+                problems.extend(_below(key, value, error.problems))
+        given = frozenset(values)
+        for key, name in names.items():
+            field = self.fields[name]
+            if name in values or (key in data and data[key] is not None):
+                continue
+            if field.make is not None:
+                values[name] = field.make()
+            elif key not in data:
+                fix = f"add {key}: {field.example}" if field.section is None else f"add {key}, with {field.example}"
+                problems.append(Problem(what="is missing", path=key, allowed="a value: it has no default", fix=fix))
+        # Which keys stand together is looked at even where single values are wrong: one run reports everything.
+        problems.extend(self.keys_together({key: value for key, value in data.items() if value is not None}))
+        if not problems:
+            self.__dict__.update(values, model_fields_set=given)
+            problems.extend(self.values_together())
+        if problems:
+            raise Refused(*problems)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: {name} cannot be set")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: {name} cannot be deleted")
+
+    def _values(self) -> tuple[Any, ...]:
+        return tuple(self.__dict__[name] for name in self.fields)
+
+    def __eq__(self, other: object) -> bool:
+        return self._values() == other._values() if type(other) is type(self) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._values()))
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in zip(self.fields, self._values(), strict=True))
+        return f"{type(self).__name__}({values})"
 
 
-def _join(title: str, error: ValidationError | None, problems: Iterable[Problem]) -> ValidationError:
-    """Return one error with the details of both."""
-    lines: list[InitErrorDetails] = []
-    for one in error.errors(include_url=False) if error else ():
-        context = one.get("ctx", {})
-        if one["type"] == REFUSED:
-            context.pop("text")
-            lines.append({"type": refuse(**context), "loc": one["loc"], "input": one["input"]})
-        else:
-            lines.append({"type": one["type"], "loc": one["loc"], "input": one["input"], "ctx": context})
-    lines.extend(
-        {
-            "type": refuse(problem.what, allowed=problem.allowed, fix=problem.fix),
-            "loc": (problem.path,) if problem.path else (),
-            "input": problem.value,
-        }
-        for problem in problems
-    )
-    return ValidationError.from_exception_data(title, lines)
+def unknown_key(section: type[Section], key: str, value: object) -> Problem:
+    """Return the problem of a key that a section does not have: the nearest one that it has, or where it belongs."""
+    keys = list(section.keys())
+    elsewhere = _places_of(key)
+    near = get_close_matches(key[:100].lower(), keys, n=1, cutoff=0.75)
+    if not near and not elsewhere:
+        near = get_close_matches(key[:100].lower(), keys, n=1, cutoff=0.5)
+    if near:
+        fix = f"did you mean {near[0]}?"
+    elif elsewhere:
+        fix = f"belongs {' or '.join(elsewhere[:3])}"
+    else:
+        fix = "remove it"
+    return Problem(what="is an unknown key", path=shorten(key), value=shown(value), allowed=", ".join(keys), fix=fix)
+
+
+def _places_of(key: str) -> list[str]:
+    from training_storage.workload.model import Workload
+
+    found: list[str] = []
+
+    def walk(section: type[Section], path: str) -> None:
+        for each, name in section.keys().items():
+            if each == key:
+                found.append(f"in {path}" if path else "at the top of the file")
+            inner = section.fields[name].section
+            if inner is not None:
+                walk(inner, join_path(path, each))
+
+    walk(Workload, "")
+    return found

@@ -14,30 +14,17 @@ from pathlib import Path
 from typing import Any, Final
 
 from training_storage.errors import Problem, WorkloadError
+from training_storage.workload.section import QUOTE, join_path, shorten
 
 MAX_BYTES: Final = 1_000_000
 MAX_DEPTH: Final = 20
 MAX_ENTRIES: Final = 20_000
-_MAX_TEXT: Final = 120
 
 _INT = re.compile(r"[-+]?[0-9]+")
 _BASED = re.compile(r"0o(?P<octal>[0-7]+)|0x(?P<hex>[0-9a-fA-F]+)")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _INFINITY = re.compile(r"(?P<sign>[-+]?)\.(?:inf|Inf|INF)")
 _PARENT = re.compile(r"(?P<parent>.*)(?:\[\d+\]|\.[^.\[\]]*)", re.DOTALL)
-
-
-def join_path(parts: Iterable[str | int]) -> str:
-    """Return a field path such as ``lustre.links[1].path``."""
-    out = ""
-    for part in parts:
-        out += f"[{part}]" if isinstance(part, int) else f".{part}" if out else part
-    return out
-
-
-def shorten(text: str) -> str:
-    """Return text that fits into a message."""
-    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +60,8 @@ class LineMap:
 
     def _place(self, problem: Problem) -> Problem:
         value = self.written.get(problem.path, problem.value)
-        return replace(problem, value=value, file=self.file, line=self.line(problem.path))
+        fix = f'{QUOTE}: "{value}"' if problem.fix == QUOTE else problem.fix
+        return replace(problem, value=value, fix=fix, file=self.file, line=self.line(problem.path))
 
 
 @dataclass(slots=True)
@@ -152,7 +140,7 @@ class _Builder:
         top = self._stack[-1]
         if isinstance(top.value, list):
             return f"{top.path}[{len(top.value)}]"
-        return join_path([top.path, top.key]) if top.path and top.key is not None else top.key or top.path
+        return join_path(top.path, top.key or "")
 
     def _start(self, value: dict[str, Any] | list[Any], line: int) -> None:
         top = self._stack[-1] if self._stack else None
