@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 PROGRAM: Final = "training-storage"
 
-COMMANDS: Final[tuple[str, ...]] = ("validate", "plan", "preload")
+COMMANDS: Final[tuple[str, ...]] = ("validate", "plan", "preload", "emulate")
 """Commands in the order of the help. Each is a module of this package with a function of the same name, a text
 ``EXAMPLE`` for the end of its help, and, where it needs one, a mapping ``SETTINGS`` for the context of the parser."""
 

@@ -1,4 +1,7 @@
-"""boto3 clients that reach the emulated services inside this process."""
+"""boto3 clients that reach the emulated services inside this process.
+
+They outlive an emulator: making one costs more than a small deploy, and what they talk to is looked up at each call.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,9 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
+from botocore.loaders import Loader
+from botocore.loaders import create_loader as make_loader
+from botocore.session import Session
 
 _CREDENTIALS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "aws_session_token": "testing"}
 # No retries: an error of the emulator must surface at once, not after back-off.
@@ -15,6 +21,16 @@ _CONFIG = Config(retries={"max_attempts": 0}, s3={"addressing_style": "path"})
 _lock = threading.RLock()
 _clients: dict[tuple[str, str, str], Any] = {}
 _session: boto3.session.Session | None = None
+_loader: Loader | None = None
+
+
+def loader() -> Loader:
+    """Return the one loader of service models: EC2's alone takes a good part of a second to read."""
+    global _loader
+    with _lock:
+        if _loader is None:
+            _loader = make_loader()
+        return _loader
 
 
 def client(service: str, account: str, region: str) -> Any:
@@ -24,7 +40,9 @@ def client(service: str, account: str, region: str) -> Any:
         key = (service, account, region)
         if key not in _clients:
             if _session is None:
-                _session = boto3.session.Session(region_name=region, **_CREDENTIALS)
+                inner = Session()
+                inner.register_component("data_loader", loader())
+                _session = boto3.session.Session(region_name=region, botocore_session=inner, **_CREDENTIALS)
             made = _session.client(service, region_name=region, config=_CONFIG)  # type: ignore[call-overload]
 
             def name_account(params: dict[str, Any], **_: Any) -> None:
@@ -33,11 +51,3 @@ def client(service: str, account: str, region: str) -> Any:
             made.meta.events.register("before-call", name_account)
             _clients[key] = made
         return _clients[key]
-
-
-def forget() -> None:
-    """Drop all clients, so that a later emulator starts with its own."""
-    global _session
-    with _lock:
-        _clients.clear()
-        _session = None

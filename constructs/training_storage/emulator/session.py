@@ -351,7 +351,7 @@ def emulator(*, account: str = DEFAULT_ACCOUNT, region: str = DEFAULT_REGION) ->
         raise EmulatorError(f"an account id has 12 digits, got {account!r}")
     from moto import mock_aws
 
-    from training_storage.emulator import clients, server
+    from training_storage.emulator import server
     from training_storage.emulator.services import accounts, ec2, fsx_repository
 
     global _running
@@ -368,13 +368,11 @@ def emulator(*, account: str = DEFAULT_ACCOUNT, region: str = DEFAULT_REGION) ->
             moto.start()
             try:
                 accounts.use(account)
-                clients.forget()
                 ec2.forget()
                 fsx_repository.forget()
                 yield Emulator(account, region)
             finally:
                 server.stop_shared()
-                clients.forget()
                 moto.stop()
                 accounts.use(DEFAULT_ACCOUNT)
         finally:

@@ -150,7 +150,23 @@ def _suspend(s3: Any, bucket: str) -> None:
     s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": "Suspended"})
 
 
+_CANNED = {
+    "Private": "private",
+    "PublicRead": "public-read",
+    "PublicReadWrite": "public-read-write",
+    "AuthenticatedRead": "authenticated-read",
+    "LogDeliveryWrite": "log-delivery-write",
+    "BucketOwnerRead": "bucket-owner-read",
+    "BucketOwnerFullControl": "bucket-owner-full-control",
+    "AwsExecRead": "aws-exec-read",
+}
+
 SETTINGS = (
+    Setting(
+        "AccessControl",
+        lambda s3, bucket, value: s3.put_bucket_acl(Bucket=bucket, ACL=_CANNED[value]),
+        lambda s3, bucket: s3.put_bucket_acl(Bucket=bucket, ACL="private"),
+    ),
     Setting(
         "PublicAccessBlockConfiguration",
         lambda s3, bucket, value: s3.put_public_access_block(Bucket=bucket, PublicAccessBlockConfiguration=value),
@@ -188,7 +204,7 @@ SETTINGS = (
 # creation; tags with every change.
 UNSUPPORTED = frozenset(
     {
-        "AccelerateConfiguration", "AccessControl", "AnalyticsConfigurations", "IntelligentTieringConfigurations",
+        "AccelerateConfiguration", "AnalyticsConfigurations", "IntelligentTieringConfigurations",
         "InventoryConfigurations", "MetadataConfiguration", "MetadataTableConfiguration", "MetricsConfigurations",
         "ObjectLockConfiguration", "ReplicationConfiguration", "WebsiteConfiguration",
     }

@@ -1,20 +1,22 @@
-"""EC2 operations that moto lacks: placement groups."""
+"""EC2: placement groups, which moto lacks, and machine images, which it makes before anybody asks."""
 
 from __future__ import annotations
 
 import uuid
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import EC2Backend
+from moto.ec2.models.amis import AmiBackend
 from moto.ec2.responses import EC2Response
 
 from training_storage.emulator._moto import Patches
 
 _STRATEGIES = {"cluster", "spread", "partition"}
 
+_loaded: WeakSet[EC2Backend] = WeakSet()
 _groups: WeakKeyDictionary[EC2Backend, dict[str, dict[str, Any]]] = WeakKeyDictionary()
 
 
@@ -24,8 +26,9 @@ def placement_groups(backend: EC2Backend) -> dict[str, dict[str, Any]]:
 
 
 def forget() -> None:
-    """Forget all placement groups."""
+    """Forget all placement groups, and which backends have their images."""
     _groups.clear()
+    _loaded.clear()
 
 
 class _Operations:
@@ -85,7 +88,20 @@ def _tag(group: dict[str, Any], key: str) -> str | None:
 
 
 def install(patches: Patches) -> None:
-    """Add the operations."""
+    """Add the operations, and put off the loading of machine images."""
     for name, function in vars(_Operations).items():
         if not name.startswith("_"):
             patches.set(EC2Response, name, function)
+
+    # moto fills every EC2 backend with a thousand images, each with its volume and snapshot, whenever it is reset
+    load = AmiBackend._load_amis
+    describe = EC2Response.describe_images
+
+    def describe_images(self: Any) -> Any:
+        if self.ec2_backend not in _loaded:
+            _loaded.add(self.ec2_backend)
+            load(self.ec2_backend)
+        return describe(self)
+
+    patches.set(AmiBackend, "_load_amis", lambda _self: None)
+    patches.set(EC2Response, "describe_images", describe_images)

@@ -7,6 +7,7 @@ from datetime import date, datetime
 from typing import Any
 from urllib.parse import unquote, urlparse
 
+from training_storage.emulator import clients
 from training_storage.emulator._moto import Patches
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
@@ -23,9 +24,14 @@ def template_location(url: str) -> tuple[str, str]:
 
 
 def install(patches: Patches) -> None:
-    """Correct template URLs and the JSON of dates."""
+    """Correct template URLs, bucket policies and the JSON of dates; answer what the command line asks on the side."""
     from moto.cloudformation import responses, utils
-    from moto.s3.models import s3_backends
+    from moto.core import utils as core
+    from moto.cloudtrail.responses import CloudTrailResponse
+    from moto.iam.access_control import PermissionResult
+    from moto.s3.models import FakeBucket, s3_backends
+
+    patches.set(core, "create_loader", clients.loader)
 
     def get_stack_from_s3_url(template_url: str, account_id: str, partition: str) -> str:
         bucket, key = template_location(template_url)
@@ -38,6 +44,13 @@ def install(patches: Patches) -> None:
 
     patches.set(responses, "get_stack_from_s3_url", get_stack_from_s3_url)
     patches.set(utils, "get_stack_from_s3_url", get_stack_from_s3_url)
+
+    # The CDK command line looks for the API call behind a failed deployment; here nobody keeps such a trail.
+    patches.set(CloudTrailResponse, "lookup_events", lambda _self: json.dumps({"Events": []}))
+
+    # moto reads bucket policies without their conditions, so that "deny without TLS" denies everything. It enforces no
+    # other policy; half a check would only hide what the emulator does not show.
+    patches.set(FakeBucket, "get_permission", lambda _bucket, _action, _resource: PermissionResult.NEUTRAL)
 
     default = json.JSONEncoder.default
 

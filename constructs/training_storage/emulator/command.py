@@ -1,0 +1,142 @@
+"""A command run against the emulator: the environment it needs, its signals, and the truth about how it ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from training_storage.emulator.errors import EmulatorError
+from training_storage.emulator.session import DEFAULT_ACCOUNT, DEFAULT_REGION, emulator
+
+EXIT_EMULATOR_FAILED = 3
+"""The command ended well, but the emulator did not: what the command says happened may not have happened."""
+
+EXIT_NOT_FOUND = 127
+"""The command does not exist; the code that shells use."""
+
+# A proxy would send requests for the loopback interface elsewhere, and there is nothing to reach beyond it.
+_PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY"}
+_FORWARDED = ("SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT")
+_SHOWN_FAILURES = 5
+
+
+def environment(caller: Mapping[str, str], *, url: str, region: str, folder: Path) -> dict[str, str]:
+    """Return the environment for a command: the caller's, without its AWS and proxy settings, with the emulator's.
+
+    Args:
+        caller: Environment of the caller.
+        url: Endpoint of the emulator, on 127.0.0.1.
+        region: Region for AWS_REGION and AWS_DEFAULT_REGION.
+        folder: A folder for empty configuration files.
+    """
+    kept = {
+        name: value
+        for name, value in caller.items()
+        if not name.upper().startswith("AWS_") and name.upper() not in _PROXIES
+    }
+    empty = folder / "empty"
+    empty.touch()
+    ours = {
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_REGION": region,
+        "AWS_DEFAULT_REGION": region,
+        "AWS_ENDPOINT_URL": url,
+        "AWS_ENDPOINT_URL_S3": url,
+        # The CDK hands CloudFormation a template's address under this name; moto takes "localhost", and not an address,
+        # for itself.
+        "AWS_ENDPOINT_URL_S3_FOR_CLOUDFORMATION": url.replace("127.0.0.1", "localhost"),
+        "AWS_CONFIG_FILE": str(empty),
+        "AWS_SHARED_CREDENTIALS_FILE": str(empty),
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_MAX_ATTEMPTS": "1",
+        "NO_PROXY": "127.0.0.1,localhost",
+        "no_proxy": "127.0.0.1,localhost",
+    }
+    # The CDK looks for news and newer versions on the internet unless it is told not to.
+    quiet = {"CDK_NOTICES": "false", "CDK_DISABLE_VERSION_CHECK": "true", "CDK_DISABLE_CLI_TELEMETRY": "true"}
+    return {**quiet, **kept, **ours}
+
+
+@contextmanager
+def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Hand signals on to the command while it runs; only the main thread may do so."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def forward(number: int, _frame: Any) -> None:
+        # What is typed at a terminal (Ctrl-C, Ctrl-\\) reaches the whole foreground group by itself, and a second
+        # copy would make the command give up cleaning up.
+        typed = number in (signal.SIGINT, getattr(signal, "SIGQUIT", None)) and sys.stdin is not None and sys.stdin.isatty()
+        if not typed and child.poll() is None:
+            child.send_signal(number)
+
+    before = {}
+    for name in _FORWARDED:
+        number = getattr(signal, name, None)
+        if number is not None:
+            before[number] = signal.signal(number, forward)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def run_command(command: Sequence[str], *, account: str = DEFAULT_ACCOUNT, region: str = DEFAULT_REGION) -> int:
+    """Run one command against an emulator of its own, and return its exit code.
+
+    The emulator starts empty on a free loopback port and ends with the command. A command that was ended by a signal
+    gives 128 and the signal's number, as in a shell.
+
+    Args:
+        command: Program and arguments.
+        account: Account id of the caller; that of the templates, where they name one.
+        region: Region of the caller.
+
+    Raises:
+        EmulatorUnavailableError: The ``emulator`` extra is not installed.
+        EmulatorError: No command was given.
+    """
+    if not command:
+        raise EmulatorError("no command given; write it after --, for example: training-storage emulate -- cdk deploy --all")
+    with emulator(account=account, region=region) as aws, tempfile.TemporaryDirectory(prefix="training-storage-") as name:
+        server = aws.server
+        variables = environment(_caller(), url=server.url, region=region, folder=Path(name))
+        try:
+            child = subprocess.Popen(list(command), env=variables)  # noqa: S603 - running it is what was asked for
+        except FileNotFoundError:
+            print(f"emulate: {command[0]}: command not found", file=sys.stderr)
+            return EXIT_NOT_FOUND
+        except OSError as error:
+            print(f"emulate: {command[0]}: {error.strerror}", file=sys.stderr)
+            return 126
+        with _forwarding(child):
+            code = child.wait()
+        failures = list(server.failures)
+    return _verdict(code if code >= 0 else 128 - code, failures)
+
+
+def _caller() -> dict[str, str]:
+    return dict(os.environ)
+
+
+def _verdict(code: int, failures: Sequence[str]) -> int:
+    """Say what went wrong inside the emulator; a command that did not notice must not look as if it went well."""
+    if not failures:
+        return code
+    print(f"emulate: the emulator itself failed {len(failures)} times; do not trust what was deployed", file=sys.stderr)
+    for failure in failures[:_SHOWN_FAILURES]:
+        print(f"  {failure.strip()}".replace("\n", "\n  "), file=sys.stderr)
+    if len(failures) > _SHOWN_FAILURES:
+        print(f"  ... and {len(failures) - _SHOWN_FAILURES} more", file=sys.stderr)
+    return code or EXIT_EMULATOR_FAILED
