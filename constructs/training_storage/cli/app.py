@@ -1,78 +1,68 @@
-"""The command ``training-storage``: imports a command when it is called, and turns errors into exit codes."""
+"""The command ``training-storage``: finds a command, runs it, and turns errors into exit codes.
+
+The parser is the standard library's: every other one costs more at start-up than a whole plan.
+"""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Any, Final, NoReturn
 
-import typer
-from typer.core import TyperGroup
-
-from training_storage.cli.report import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, report, report_bug, report_usage
+from training_storage.cli.report import (
+    EXIT_BROKEN_PIPE,
+    EXIT_INTERRUPTED,
+    UsageError,
+    report,
+    report_bug,
+    report_usage,
+)
 from training_storage.errors import TrainingStorageError
-
-if TYPE_CHECKING:
-    from typer.models import Context
 
 PROGRAM: Final = "training-storage"
 
-COMMANDS: Final[tuple[str, ...]] = ("validate", "plan", "preload", "emulate")
-"""Commands in the order of the help. Each is a module of this package with a function of the same name, a text
-``EXAMPLE`` for the end of its help, and, where it needs one, a mapping ``SETTINGS`` for the context of the parser."""
+COMMANDS: Final[dict[str, str]] = {
+    "validate": "check a workload file, with every problem at once",
+    "plan": "size the storage of a workload, and say why",
+    "preload": "import the listing of linked prefixes into the file system",
+    "emulate": "run a command against the embedded AWS emulator",
+}
+"""Commands and their line of help, in the order of the help. Each is a module of this package that is imported when its
+command is called: its docstring is the first line of the command's help, ``HELP`` the rest and ``EXAMPLE`` the end;
+``add_arguments(parser)`` declares arguments, and ``run(arguments)`` returns the exit code, None for 0. What follows a
+``--`` is ``arguments.rest``; only a module with ``TAKES_REST = True`` is given any."""
+
+_DESCRIPTION = """\
+Describe a GPU training workload, and get the AWS storage that keeps its GPUs busy.
+
+Deploying is `cdk deploy --all -c workload=FILE`."""
+_EPILOG = """\
+exit codes: 0 done; 1 done, and the answer is no; 2 bad usage or bad input; 3 AWS refused or failed;
+70 a mistake of this program; 130 interrupted
+
+example: training-storage plan examples/llama3-70b.yaml"""
 
 
-class LazyGroup(TyperGroup):
-    """A group that imports the module of a command when that command is asked for, and no other."""
+class _Parser(argparse.ArgumentParser):
+    """A parser that raises in place of leaving the process."""
 
-    def list_commands(self, ctx: Context) -> list[str]:  # type: ignore[override]  # noqa: ARG002
-        """Return the names of all commands."""
-        return list(COMMANDS)
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **settings)
 
-    def get_command(self, ctx: Context, cmd_name: str) -> Any:  # type: ignore[override]  # noqa: ARG002
-        """Return one command, or None for an unknown name."""
-        if cmd_name not in COMMANDS:
-            return None
-        module = import_module(f"training_storage.cli.{cmd_name}")
-        single = typer.Typer(add_completion=False, rich_markup_mode=None)
-        single.command(cmd_name, epilog=module.EXAMPLE, context_settings=getattr(module, "SETTINGS", None))(
-            getattr(module, cmd_name)
-        )
-        return typer.main.get_command(single)
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, self.format_usage().strip(), self.prog)
 
 
-app = typer.Typer(
-    name=PROGRAM,
-    cls=LazyGroup,
-    add_completion=False,
-    rich_markup_mode=None,
-    no_args_is_help=True,
-    epilog="Example: training-storage plan examples/llama3-70b.yaml",
-)
-
-
-def _print_version(asked: bool) -> None:
-    if asked:
+class _Version(argparse.Action):
+    def __call__(self, *_: Any) -> None:
         from importlib.metadata import version
 
-        typer.echo(f"{PROGRAM} {version(PROGRAM)}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
-    ] = False,
-) -> None:
-    """Describe a GPU training workload, and get the AWS storage that keeps its GPUs busy.
-
-    Deploying is `cdk deploy --all -c workload=FILE`. Exit codes: 0 done; 1 done, and the answer is no; 2 bad usage or
-    bad input; 3 AWS refused or failed; 70 a mistake of this program.
-    """
+        print(f"{PROGRAM} {version(PROGRAM)}")
+        raise SystemExit(0)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -82,21 +72,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: What follows the program's name. Left out: those of the process.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
-    as_json = _wants_json(given)
+    end = given.index("--") if "--" in given else len(given)
+    own, rest = given[:end], given[end + 1 :]
+    # Read here, because bad usage is no parsed command.
+    as_json = "--format=json" in own or ("--format", "json") in pairwise(own)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        code = _run(given)
+        code = _run(own, rest)
         sys.stdout.flush()
     except TrainingStorageError as error:
         return report(error, as_json=as_json)
-    except typer.Abort:
-        return EXIT_INTERRUPTED
-    except typer.TyperException as error:
+    except UsageError as error:
         return report_usage(error, as_json=as_json)
+    except SystemExit as done:  # help and version
+        return int(done.code or 0)
     except KeyboardInterrupt:
-        typer.echo("interrupted", err=True)
+        print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         # Python flushes standard output once more at exit; it may not fail there either.
@@ -107,17 +100,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _run(arguments: list[str]) -> int:
-    group = typer.main.get_command(app)
-    try:
-        with group.make_context(PROGRAM, arguments) as context:
-            answer = group.invoke(context)
-    except typer.Exit as done:
-        return int(done.exit_code)
-    return answer if isinstance(answer, int) and not isinstance(answer, bool) else 0
+def _run(own: list[str], rest: list[str]) -> int:
+    name = next((word for word in own if not word.startswith("-")), None)
+    module = import_module(f"training_storage.cli.{name}") if name in COMMANDS else None
+    parser = _Parser(prog=PROGRAM, description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for command, summary in COMMANDS.items():
+        if command == name and module is not None:
+            settings = {
+                "description": f"{_first_line(module)}\n\n{module.HELP.strip()}",
+                "epilog": module.EXAMPLE.rstrip(),
+            }
+            module.add_arguments(commands.add_parser(command, help=summary, **settings))
+        else:
+            commands.add_parser(command, help=summary)
+    arguments = parser.parse_args(own)
+    arguments.rest = rest
+    assert module is not None  # noqa: S101 - the parser refuses unknown and missing commands
+    if rest and not getattr(module, "TAKES_REST", False):
+        parser.error(f"{name} takes nothing after --")
+    return module.run(arguments) or 0
 
 
-def _wants_json(arguments: Sequence[str]) -> bool:
-    """Whether errors belong on standard output too; read here because bad usage is no parsed command."""
-    own = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
-    return "--format=json" in own or ("--format", "json") in pairwise(own)
+def _first_line(module: Any) -> str:
+    line = str(module.__doc__).strip().splitlines()[0].partition(": ")[2]
+    return line[:1].upper() + line[1:]

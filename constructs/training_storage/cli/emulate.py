@@ -3,46 +3,51 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
-import typer
+from training_storage.cli.report import UsageError
 
+if TYPE_CHECKING:
+    import argparse
+
+TAKES_REST = True
+HELP = """\
+No account, no network, nothing kept afterwards: the emulator starts empty, sets the environment that the
+AWS tools need, runs the command and stops with it. The exit code is the command's own; 3 if the command
+ended well but the emulator failed inside. It shows that templates deploy, update and delete; it does not
+show that AWS accepts every value, that IAM permits, or that anything is fast.
+"""
 EXAMPLE = """\
-Example:
+example: training-storage emulate -- cdk deploy --all -c workload=examples/llama3-70b.yaml
 
-  training-storage emulate -- cdk deploy --all -c workload=examples/llama3-70b.yaml
-
-Several commands in one emulator:
-
+several commands in one emulator:
   training-storage emulate -- bash -c "cdk bootstrap && cdk deploy --all --require-approval never"
 """
 
 
-def emulate(
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND...", help="The command and its arguments.")],
-    region: Annotated[
-        str | None, typer.Option(help="Region of the caller. [default: the workload's, else us-east-1]", show_default=False)
-    ] = None,
-    account: Annotated[
-        str | None,
-        typer.Option(help="Account of the caller. [default: the workload's, else 123456789012]", show_default=False),
-    ] = None,
-    workload: Annotated[
-        Path | None,
-        typer.Option(help="Workload file to take region and account from. [default: the command's -c workload=FILE]"),
-    ] = None,
-) -> int:
-    """Run a command against an emulated AWS: no account, no network, nothing kept afterwards.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments; the command to run follows a ``--``."""
+    parser.usage = "%(prog)s [options] -- COMMAND ..."
+    parser.add_argument("--region", help="region of the caller (default: the workload's, else us-east-1)")
+    parser.add_argument("--account", help="account of the caller (default: the workload's, else 123456789012)")
+    parser.add_argument(
+        "--workload",
+        type=Path,
+        metavar="FILE",
+        help="workload file to take region and account from (default: the command's -c workload=FILE)",
+    )
 
-    The emulator starts empty, sets the environment that the AWS tools need, runs the command and stops with it. The
-    exit code is the command's own; 3 if the command ended well but the emulator failed inside. It shows that templates
-    deploy, update and delete; it does not show that AWS accepts every value, that IAM permits, or that anything is fast.
-    """
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command and return its exit code."""
+    command: list[str] = arguments.rest
+    if not command:
+        raise UsageError("no command given", "usage: training-storage emulate [options] -- COMMAND ...")
     from training_storage.emulator import run_command
 
-    file = workload or _workload_of(command)
+    file = arguments.workload or _workload_of(command)
     found_account, found_region = _place(file) if file is not None else (None, None)
-    chosen = {"account": account or found_account, "region": region or found_region}
+    chosen = {"account": arguments.account or found_account, "region": arguments.region or found_region}
     return run_command(command, **{name: value for name, value in chosen.items() if value is not None})
 
 

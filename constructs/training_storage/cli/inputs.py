@@ -2,41 +2,42 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from training_storage.errors import PlanError
 
 if TYPE_CHECKING:
+    import argparse
+
     from training_storage.planner.model import Plan
 
 
-class Output(StrEnum):
-    """Forms of the result."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="Workload file, YAML.")]
-FormatOption = Annotated[Output, typer.Option("--format", help="Form of the result.")]
-CatalogOption = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--catalog", metavar="FILE", help="Catalog file that corrects or adds facts; may be given several times."
-    ),
-]
+def add_workload_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare FILE, --format and --catalog."""
+    parser.add_argument("file", metavar="FILE", help="workload file, YAML")
+    add_format_argument(parser)
+    parser.add_argument(
+        "--catalog",
+        metavar="FILE",
+        type=Path,
+        action="append",
+        default=[],
+        help="catalog file that corrects or adds facts; may be given several times, a later one wins",
+    )
 
 
-def read_plan(file: str, catalog_files: list[Path] | None) -> Plan:
+def add_format_argument(parser: argparse.ArgumentParser) -> None:
+    """Declare --format."""
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="form of the result (default: text)")
+
+
+def read_plan(file: str, catalog_files: list[Path]) -> Plan:
     """Return the plan of a workload file.
 
     Args:
         file: The workload file.
-        catalog_files: Catalog files, a later one over an earlier one. None: the facts of the package.
+        catalog_files: Catalog files, a later one over an earlier one. Empty: the facts of the package.
 
     Raises:
         WorkloadError: The file cannot be read as a workload.
@@ -47,7 +48,7 @@ def read_plan(file: str, catalog_files: list[Path] | None) -> Plan:
     from training_storage.planner import plan
     from training_storage.workload import load_workload_with_lines
 
-    catalog = load_catalog(*(catalog_files or ()))
+    catalog = load_catalog(*catalog_files)
     workload, lines = load_workload_with_lines(file, catalog)
     try:
         return plan(workload, catalog=catalog)

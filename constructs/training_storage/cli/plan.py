@@ -4,32 +4,37 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TYPE_CHECKING
 
-import typer
-
-from training_storage.cli.inputs import CatalogOption, FileArgument, FormatOption, Output, read_plan
+from training_storage.cli.inputs import add_workload_arguments, read_plan
 from training_storage.cli.report import width
 
-EXAMPLE = """\
-Example:
+if TYPE_CHECKING:
+    import argparse
 
-  training-storage plan examples/llama3-70b.yaml --format json
+HELP = """\
+The same file, catalog and prices give the same plan; nobody is asked and nothing is written. Exit code
+2: the file has problems, or no legal plan does what it asks for.
+"""
+EXAMPLE = """\
+example: training-storage plan examples/llama3-70b.yaml --format json
 """
 
 
-def plan(file: FileArgument, output: FormatOption = Output.TEXT, catalog: CatalogOption = None) -> None:
-    """Size the storage of a workload: tiers, file system, mounts, and why.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_workload_arguments(parser)
 
-    The same file, catalog and prices give the same plan; nobody is asked and nothing is written. Exit code 2: the file
-    has problems, or no legal plan does what it asks for.
-    """
-    made = read_plan(file, catalog)
-    if output is Output.JSON:
-        typer.echo(made.to_json(), nl=False)
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print the plan."""
+    plan = read_plan(arguments.file, arguments.catalog)
+    if arguments.format == "json":
+        sys.stdout.write(plan.to_json())
         return
     from training_storage.cli.render import render_plan
 
-    typer.echo(render_plan(made, width=width(), color=_wants_color()), nl=False)
+    sys.stdout.write(render_plan(plan, width=width(), color=_wants_color()))
 
 
 def _wants_color() -> bool:

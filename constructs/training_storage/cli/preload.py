@@ -4,78 +4,62 @@ from __future__ import annotations
 
 import json
 import sys
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
-from training_storage.errors import Problem, ValidationError
+from training_storage.cli.inputs import add_format_argument
+from training_storage.cli.report import UsageError
 
 if TYPE_CHECKING:
+    import argparse
+
     from training_storage.operations.preload import ImportResult, LinkedPath
     from training_storage.operations.tasks import TaskStatus
 
+HELP = """\
+Imports the listing of the linked bucket prefixes into the file system. Needed once after a deploy when
+the plan says that the listing is imported by a task. Interrupting is safe: the task goes on in FSx, and
+the same command joins it again. Exit code 1: the import ended, and files failed.
+"""
 EXAMPLE = """\
-Example:
-
-  training-storage preload vision-small-files --metadata
+example: training-storage preload vision-small-files --metadata
 """
 
 
-class Output(StrEnum):
-    """Forms of the result."""
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("name", metavar="NAME", help="workload name, the prefix of its stacks")
+    parser.add_argument("--metadata", action="store_true", help="import the listing; the data comes on first read")
+    parser.add_argument("--path", help="one linked path such as /datasets (default: every link)")
+    parser.add_argument("--no-wait", dest="wait", action="store_false", help="start the import and leave it alone")
+    parser.add_argument("--region", help="region (default: the environment's)")
+    parser.add_argument("--profile", help="profile of the AWS configuration")
+    add_format_argument(parser)
 
-    TEXT = "text"
-    JSON = "json"
 
-
-def preload(
-    name: Annotated[str, typer.Argument(help="Workload name, the prefix of its stacks.")],
-    metadata: Annotated[
-        bool,
-        typer.Option("--metadata", help="Import the listing; the data itself comes on first read."),
-    ] = False,
-    path: Annotated[str | None, typer.Option(help="One linked path such as /datasets. Default: every link.")] = None,
-    wait: Annotated[bool, typer.Option("--wait/--no-wait", help="Follow the import to its end.")] = True,
-    region: Annotated[str | None, typer.Option(help="Region. Default: the environment's.")] = None,
-    profile: Annotated[str | None, typer.Option(help="Profile of the AWS configuration.")] = None,
-    output: Annotated[Output, typer.Option("--format", help="Form of the result.")] = Output.TEXT,
-) -> None:
-    """Import the listing of the linked bucket prefixes into the file system.
-
-    Needed once after a deploy when the plan says that the listing is imported by a task. Interrupting is safe: the task
-    goes on in FSx, and the same command joins it again. Exit code 1: the import ended, and files failed.
-    """
-    if not metadata:
-        raise ValidationError(
-            Problem(
-                what="say what to load",
-                path="--metadata",
-                allowed="--metadata, the listing of the data set",
-                fix="add --metadata; the data itself comes from S3 on first read",
-            )
-        )
+def run(arguments: argparse.Namespace) -> int:
+    """Import, and say how it went."""
+    if not arguments.metadata:
+        raise UsageError("say what to load: --metadata, the listing; the data itself comes from S3 on first read")
     from training_storage.operations.aws import make_session
     from training_storage.operations.preload import import_metadata
 
-    report = _Reporter(quiet=output is Output.JSON)
+    report = _Reporter(quiet=arguments.format == "json")
     with report:
         results = import_metadata(
-            make_session(region, profile),
-            name,
-            path=path,
-            wait=wait,
+            make_session(arguments.region, arguments.profile),
+            arguments.name,
+            path=arguments.path,
+            wait=arguments.wait,
             on_start=report.started,
             on_progress=report.progress,
             on_queue=report.queued,
         )
-    if output is Output.JSON:
-        typer.echo(json.dumps([_as_dict(result) for result in results], indent=2))
+    if arguments.format == "json":
+        print(json.dumps([_as_dict(result) for result in results], indent=2))
     else:
         for result in results:
-            typer.echo(_as_text(result))
-    if wait and not all(result.task.is_clean for result in results):
-        raise typer.Exit(1)
+            print(_as_text(result))
+    return 1 if arguments.wait and not all(result.task.is_clean for result in results) else 0
 
 
 class _Reporter:
@@ -102,11 +86,11 @@ class _Reporter:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._bar.stop()
         if isinstance(error, KeyboardInterrupt):
-            typer.echo("stopped looking; the import goes on in FSx, and the same command joins it again", err=True)
+            print("stopped looking; the import goes on in FSx, and the same command joins it again", file=sys.stderr)
 
     def _line(self, text: str) -> None:
         if self._plain and not self._quiet and text != self._last:
-            typer.echo(text, err=True)
+            print(text, file=sys.stderr)
         self._last = text
 
     def started(self, link: LinkedPath, status: TaskStatus, started: bool) -> None:

@@ -10,8 +10,6 @@ import textwrap
 import traceback
 from typing import TYPE_CHECKING, Any, Final
 
-import typer
-
 from training_storage.errors import (
     AwsError,
     NotDeployableError,
@@ -62,20 +60,33 @@ def report(error: TrainingStorageError, *, as_json: bool) -> int:
         extra = {"operation": error.operation, "code": error.code}
     if as_json:
         _print_json(type(error).__name__, str(error), problems, extra)
-    typer.echo(render_problems(problems, width=width()) if problems else f"error: {error}", err=True)
+    print(render_problems(problems, width=width()) if problems else f"error: {error}", file=sys.stderr)
     return exit_code(error)
 
 
-def report_usage(error: typer.TyperException, *, as_json: bool) -> int:
+class UsageError(Exception):
+    """The command line itself is wrong.
+
+    Attributes:
+        message: What is wrong.
+        usage: How the command is called.
+        program: The command, for the advice to ask for its help.
+    """
+
+    def __init__(self, message: str, usage: str = "", program: str = "training-storage") -> None:
+        self.message = message
+        self.usage = usage
+        self.program = program
+        super().__init__(message)
+
+
+def report_usage(error: UsageError, *, as_json: bool) -> int:
     """Print what is wrong with the command line itself and return the exit code."""
-    message = getattr(error, "format_message", lambda: str(error))()
     if as_json:
-        _print_json("UsageError", message, (), {})
-    show = getattr(error, "show", None)
-    if show is not None:
-        show()
-    else:
-        typer.echo(f"error: {message}", err=True)
+        _print_json("UsageError", error.message, (), {})
+    if error.usage:
+        print(error.usage, file=sys.stderr)
+    print(f"error: {error.message}\nTry `{error.program} --help`.", file=sys.stderr)
     return EXIT_INPUT
 
 
@@ -87,10 +98,10 @@ def report_bug(error: Exception, *, as_json: bool) -> int:
         _print_json("InternalError", message, (), {})
     if os.environ.get("TRAINING_STORAGE_DEBUG") == "1":
         traceback.print_exception(error)
-    typer.echo(
+    print(
         f"error: {message}\nThis is a mistake of training-storage, not of yours. "
         "Run the command again with TRAINING_STORAGE_DEBUG=1 and report what it prints.",
-        err=True,
+        file=sys.stderr,
     )
     return EXIT_BUG
 
@@ -103,7 +114,7 @@ def _print_json(kind: str, message: str, problems: Iterable[Problem], extra: dic
         **extra,
         "problems": [problem.to_dict() for problem in problems],
     }
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+    print(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 def render_problems(problems: Iterable[Problem], *, width: int) -> str:

@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
-import typer
+from training_storage.cli.inputs import add_workload_arguments, read_plan
 
-from training_storage.cli.inputs import CatalogOption, FileArgument, FormatOption, Output, read_plan
+if TYPE_CHECKING:
+    import argparse
 
+HELP = """\
+Everything that is wrong is reported at once, with its line and what to change. Nothing is written and
+nobody is asked: no AWS account is needed. Exit code 2: the file has problems.
+"""
 EXAMPLE = """\
-Example:
-
-  training-storage validate examples/llama3-70b.yaml
+example: training-storage validate examples/llama3-70b.yaml
 """
 
 
-def validate(file: FileArgument, output: FormatOption = Output.TEXT, catalog: CatalogOption = None) -> None:
-    """Check a workload file: everything that is wrong is reported at once, with its line and what to change.
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    add_workload_arguments(parser)
 
-    Nothing is written and nobody is asked: no AWS account is needed. Exit code 2: the file has problems.
-    """
-    plan = read_plan(file, catalog)
-    if output is Output.JSON:
+
+def run(arguments: argparse.Namespace) -> None:
+    """Print that the file is right, with the warnings of its plan; everything else is raised."""
+    plan = read_plan(arguments.file, arguments.catalog)
+    if arguments.format == "json":
         document = {"ok": True, "workload": plan.name, "warnings": [asdict(warning) for warning in plan.warnings]}
-        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+        print(json.dumps(document, indent=2, ensure_ascii=False))
         return
-    typer.echo(f"{file}: ok")
+    print(f"{arguments.file}: ok")
     for warning in plan.warnings:
-        typer.echo(f"  warning {warning.id}: {warning.message}")
+        print(f"  warning {warning.id}: {warning.message}")
