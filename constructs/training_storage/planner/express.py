@@ -32,6 +32,11 @@ def plan_express(draft: Draft) -> ExpressPlan:
             f"{buckets:,} directory buckets are more than the {rates.express_buckets_per_account_and_region:,} of an "
             "account and region: have the request rate or the quota raised before deploying",
         )
+    if buckets > 1 and draft.workload.dataset.interface == "posix":
+        draft.warn(
+            "express-one-mount",
+            f"POSIX code sees one of the {buckets:,} directory buckets under /hot: less than what is asked for",
+        )
     return ExpressPlan(availability_zone_id=draft.workload.availability_zone_id, bucket_count=buckets)
 
 

@@ -7,12 +7,14 @@ from typing import Literal
 from training_storage.catalog import Catalog, instance_type_from_facts
 from training_storage.catalog.model import InstanceType, Region
 from training_storage.errors import CatalogError, Problem
-from training_storage.planner.draft import Draft
+from training_storage.planner.draft import RANKING_REGION, Draft
 from training_storage.planner.model import ComputePlan, LustrePlan
 from training_storage.planner.s3_supply import s3_gbps
+from training_storage.planner.words import number
 from training_storage.rules.base import find_problems, relabel
 from training_storage.rules.fleet import FLEET_RULES, FLEET_WORKLOAD_PATHS, FleetSettings
 from training_storage.rules.network import NETWORK_RULES, NETWORK_WORKLOAD_PATHS, NetworkSettings
+from training_storage.units import GB
 from training_storage.workload.model import Workload
 
 
@@ -130,6 +132,7 @@ def plan_fleet(draft: Draft, lustre: LustrePlan | None) -> ComputePlan:
             "deploying",
         )
     _check_network(draft, lustre, efa=efa)
+    _warn_nat(draft)
     return ComputePlan(
         instance_type=compute.instance_type,
         instance_count=compute.instance_count,
@@ -164,6 +167,21 @@ def _check_network(draft: Draft, lustre: LustrePlan | None, *, efa: bool) -> Non
         image=compute.image,
     )
     draft.problems.extend(relabel(find_problems(NETWORK_RULES, settings), NETWORK_WORKLOAD_PATHS))
+
+
+def _warn_nat(draft: Draft) -> None:
+    """Say what S3 traffic could cost in a VPC whose routes cannot be seen (field report 36)."""
+    network, dataset = draft.workload.network, draft.workload.dataset
+    if network.vpc_id is None or network.route_table_ids:
+        return
+    gigabytes = dataset.size.bytes * dataset.hot_fraction / GB
+    usd = draft.catalog.prices.usd("nat.data_processed", RANKING_REGION)
+    price = "an unknown price" if usd is None else f"{gigabytes * usd:,.0f} USD at {usd:g} USD a GB"
+    draft.warn(
+        "gateway-endpoint-unseen",
+        f"whether {network.vpc_id} has a gateway endpoint for S3 cannot be seen: through a NAT gateway, reading the "
+        f"data once ({number(gigabytes)} GB) would cost {price}; give network.route_table_ids and the endpoint is added",
+    )
 
 
 def _explain(draft: Draft, lustre: LustrePlan | None, placement: Literal["cluster", "none"], *, efa: bool) -> None:

@@ -49,7 +49,7 @@ def plan_lustre(draft: Draft, links: tuple[LinkPlan, ...]) -> LustreResult | Non
     if sized is None:
         _refuse_unsized(draft, ask, choice)
         return None
-    if not _legal(draft, _planned_settings(settings, sized)) or not _gds_possible(draft, choice):
+    if not _gds_possible(draft, choice) or not _legal(draft, _planned_settings(settings, sized)):
         return None
     explain(draft, ask, choice, sized)
     warn(draft, ask, choice, sized)
@@ -94,7 +94,7 @@ def _given_settings(draft: Draft, links: tuple[LinkPlan, ...]) -> LustreSettings
         throughput_capacity_mb_per_s=given.throughput_capacity,
         metadata_mode=None if provisioned is None else "USER_PROVISIONED",
         metadata_iops=provisioned,
-        efa=True if given.efa is True else None,
+        efa=None if given.efa == "auto" else given.efa,
         gds=given.gds,
         compression=_COMPRESSION[given.compression],
         file_system_type_version=given.file_system_type_version,
@@ -137,7 +137,6 @@ def _ask(draft: Draft, settings: LustreSettings) -> LustreAsk | None:
             allowed=f"{listed([str(tier) for tier in tiers], 'or')} MB/s per TiB",
         )
         return None
-    efa_wanted = True if given.efa is True else False if given.efa is False else None
     if facts.fsx_efa_client is None:
         draft.assume(f"the facts do not say whether FSx serves {facts.name} over EFA; it counts as no")
     return LustreAsk(
@@ -150,7 +149,7 @@ def _ask(draft: Draft, settings: LustreSettings) -> LustreAsk | None:
         throughput_capacity_mb_per_s=settings.throughput_capacity_mb_per_s,
         metadata_iops=settings.metadata_iops,
         gds=given.gds,
-        efa=efa_wanted,
+        efa=settings.efa,
         fleet_efa=draft.workload.compute.efa is not False and facts.has_efa,
         region_efa=draft.region.lustre_efa is not False,
         usd_per_gib=usd_per_gib,
@@ -214,12 +213,11 @@ def _gds_possible(draft: Draft, choice: Choice) -> bool:
     if not draft.workload.lustre.gds:
         return True
     facts = draft.facts
-    if facts.gds is None:
-        draft.assume(f"the facts do not say whether FSx serves {facts.name} with GPUDirect Storage; it counts as no")
     if not facts.gds:
         with_gds = [name for name, row in draft.catalog.instance_types.items() if row.gds]
+        unknown = "; the facts do not say, which counts as no" if facts.gds is None else ""
         draft.refuse(
-            f"{facts.name} has no GPUDirect Storage with FSx",
+            f"{facts.name} has no GPUDirect Storage with FSx{unknown}",
             path="lustre.gds",
             value=True,
             allowed=f"gds on {listed(with_gds, 'or')}",

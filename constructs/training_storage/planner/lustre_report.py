@@ -131,6 +131,13 @@ def warn(draft: Draft, ask: LustreAsk, choice: Choice, sized: Sized) -> None:
             f"{gib(sized.gib)} are more than the default quota of {gib(lustre.default_quota_gib)}: have it raised "
             "before deploying",
         )
+    quota = lustre.intelligent_tiering_default_quota_mb_per_s
+    if sized.gib is None and sized.read_mb_per_s > quota:
+        draft.warn(
+            "lustre-quota",
+            f"a throughput capacity of {mb_per_s(sized.read_mb_per_s)} is more than the default quota of "
+            f"{mb_per_s(quota)}: have it raised before deploying",
+        )
     if ask.option.deployment_type == "SCRATCH_2" and needs.saves is not None:
         draft.warn(
             "scratch-not-durable",

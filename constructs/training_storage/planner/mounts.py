@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from training_storage.planner.draft import Draft
-from training_storage.planner.links import dataset_source
+from training_storage.planner.links import CHECKPOINTS_PREFIX, dataset_source
 from training_storage.planner.model import LustrePlan, MountPlan, Paths, S3FilesPlan, Tiers
 from training_storage.planner.s3_supply import SAVED_CHECKPOINTS_ON_NVME, s3_gbps
 from training_storage.planner.words import gib
@@ -77,7 +77,7 @@ def plan_node(draft: Draft, tiers: Tiers, lustre: LustrePlan | None) -> NodePlan
         )
     paths = Paths(
         datasets=_datasets_path(tiers, lustre, source_bucket, source_prefix, own_mount=own_mount, posix=posix),
-        checkpoints=_checkpoints_path(draft, tiers, posix=posix),
+        checkpoints=_checkpoints_path(draft, tiers, lustre, posix=posix),
         scratch=f"{LUSTRE}/scratch" if lustre is not None else None,
     )
     if workload.mountpoint.model_fields_set:
@@ -186,12 +186,7 @@ def _datasets_path(
     posix: bool,
 ) -> str | None:
     if lustre is not None:
-        for link in lustre.links:
-            if link.bucket == source_bucket and source_prefix.startswith(link.prefix):
-                inner = source_prefix[len(link.prefix) :].rstrip("/")
-                directory = f"{LUSTRE}{link.path.rstrip('/')}"
-                return f"{directory}/{inner}" if inner else directory
-        return f"{LUSTRE}/datasets"
+        return _linked_path(lustre, source_bucket, source_prefix) or f"{LUSTRE}/datasets"
     if tiers.hot == "express" and posix:
         return f"{HOT}/datasets"
     if own_mount:
@@ -201,12 +196,20 @@ def _datasets_path(
     return f"{LAKE}/{source_prefix}".rstrip("/")
 
 
-def _checkpoints_path(draft: Draft, tiers: Tiers, *, posix: bool) -> str | None:
+def _linked_path(lustre: LustrePlan, bucket: str | None, prefix: str) -> str | None:
+    """Return the directory under which a link shows a prefix, or None where no link does."""
+    for link in lustre.links:
+        if link.bucket == bucket and prefix.startswith(link.prefix):
+            return f"{LUSTRE}{link.path.rstrip('/')}/{prefix[len(link.prefix) :]}".rstrip("/")
+    return None
+
+
+def _checkpoints_path(draft: Draft, tiers: Tiers, lustre: LustrePlan | None, *, posix: bool) -> str | None:
     """Where code saves; never under a Mountpoint mount of a general purpose bucket, which has no rename."""
     if draft.needs.saves is None:
         return None
-    if tiers.hot == "lustre":
-        return f"{LUSTRE}/checkpoints"
+    if lustre is not None:
+        return _linked_path(lustre, None, CHECKPOINTS_PREFIX) or f"{LUSTRE}/checkpoints"
     if not posix:
         return None
     return f"{HOT}/checkpoints" if tiers.hot == "express" else f"{NVME}/checkpoints"
