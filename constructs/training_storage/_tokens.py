@@ -6,6 +6,7 @@ without an error. Constructs hand ``concrete(x)`` to the rules, which pass over 
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import TypeVar
 
 from aws_cdk import Token
@@ -19,6 +20,8 @@ def is_concrete(value: object) -> bool:
         return all(is_concrete(item) for item in value)
     if isinstance(value, dict):
         return all(is_concrete(key) and is_concrete(item) for key, item in value.items())
+    if isinstance(value, float) and not isfinite(value):
+        return True  # no token is NaN or infinite, and JSON has no such number: asking jsii would end its process
     return not Token.is_unresolved(value)
 
 
