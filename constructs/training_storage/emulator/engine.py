@@ -98,14 +98,16 @@ class Deployment:
     def delete(self, retain: tuple[str, ...] = ()) -> bool:
         """Delete the stack; return whether it is gone. Retained resources stay in the emulated services."""
         with DEPLOY_LOCK:
+            before = self.stack.status
             self.stack.set_status("DELETE_IN_PROGRESS", "User Initiated")
             used = {
                 name: sorted(other.name for other in self.backend.stacks.values() if name in _imports(other))
                 for name in self.stack.export_values
             }
-            blocked = [f"Cannot delete export {name} as it is in use by {', '.join(by)}." for name, by in used.items() if by]
+            blocked = [f"Export {name} cannot be deleted as it is in use by {' and '.join(by)}" for name, by in used.items() if by]
             if blocked:
-                self.stack.set_status("DELETE_FAILED", "Delete canceled. " + " ".join(blocked))
+                # CloudFormation gives the delete up and leaves the stack in the state it was in
+                self.stack.set_status(before, "; ".join(blocked))
                 return False
             for logical_id in _newest_first(self.stack.resources):
                 resource = self.stack.resources[logical_id]
@@ -277,7 +279,7 @@ class Deployment:
             users = sorted(stack.name for stack in self.backend.stacks.values() if name in _imports(stack))
             if users:
                 verb = "updated" if name in exports else "deleted"
-                raise TemplateError(f"Export {name} cannot be {verb} as it is in use by {', '.join(users)}")
+                raise TemplateError(f"Export {name} cannot be {verb} as it is in use by {' and '.join(users)}")
 
     def _action(self) -> str:
         return self.stack.status.split("_", 1)[0]

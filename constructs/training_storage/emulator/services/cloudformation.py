@@ -27,8 +27,8 @@ from training_storage.emulator.template import Template, TemplateError, parse
 
 NO_CHANGES = "The submitted information didn't contain changes. Submit different information to create a change set."
 
-# A stack in one of these can only be deleted.
-_DEAD = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED")
+# A stack in one of these can only be deleted (or, on AWS, brought back by ContinueUpdateRollback).
+_DEAD = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED", "UPDATE_ROLLBACK_FAILED")
 
 
 class ChangeSetNotFoundError(CloudFormationError):
