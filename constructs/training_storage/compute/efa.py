@@ -54,12 +54,22 @@ def add_self_rules(scope: Construct, group: ec2.ISecurityGroup) -> list[cdk.CfnR
     EFA is matched only by rules that name a group: 0.0.0.0/0 does not count (field report 14). The L2 drops an egress
     rule to a group where all outbound traffic is allowed, hence L1.
     """
-    everything = {"group_id": group.security_group_id, "ip_protocol": "-1", "description": "EFA between the nodes"}
+    group_id = group.security_group_id
     return [
         ec2.CfnSecurityGroupIngress(
-            scope, "EfaIngress", source_security_group_id=group.security_group_id, **everything
+            scope,
+            "EfaIngress",
+            group_id=group_id,
+            source_security_group_id=group_id,
+            ip_protocol="-1",
+            description="EFA between the nodes",
         ),
         ec2.CfnSecurityGroupEgress(
-            scope, "EfaEgress", destination_security_group_id=group.security_group_id, **everything
+            scope,
+            "EfaEgress",
+            group_id=group_id,
+            destination_security_group_id=group_id,
+            ip_protocol="-1",
+            description="EFA between the nodes",
         ),
     ]

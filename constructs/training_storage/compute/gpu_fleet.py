@@ -188,7 +188,7 @@ class GpuFleet(Construct):
 
         rules = add_self_rules(self, self.security_group) if efa else []
         if storage is not None:
-            storage.attach(client=self, grantee=self)
+            rules += storage.attach(client=self, grantee=self)
         policy = self._policy()
 
         # The id of the group goes into user data as text: a reference would run in a circle.

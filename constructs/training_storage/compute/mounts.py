@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
@@ -19,9 +19,11 @@ from constructs import Construct
 from training_storage._tokens import concrete, is_concrete
 from training_storage.compute.bootstrap import SCRIPTS, Signal, start_commands
 from training_storage.errors import NotDeployableError, Problem, ValidationError
-from training_storage.planner.model import MountPlan, Plan
 from training_storage.rules.base import find_problems
 from training_storage.rules.mounts import MOUNT_RULES, MountSettings, NodeSettings
+
+if TYPE_CHECKING:
+    from training_storage.planner.model import MountPlan, Plan
 
 LOCAL_NVME = "/opt/dlami/nvme"
 """Where Deep Learning images join the instance store (dlami-nvme.service)."""
@@ -45,8 +47,8 @@ class LustreClientTarget(Protocol):
     def mount_name(self) -> str:
         """Mount name that FSx gave."""
 
-    def allow_client(self, client: ec2.IConnectable) -> None:
-        """Open the Lustre ports between client and file system, with rules in the client's stack."""
+    def allow_client(self, client: ec2.IConnectable) -> Sequence[cdk.CfnResource]:
+        """Open the Lustre ports between client and file system, and return the rules, made in the client's stack."""
 
 
 @runtime_checkable
@@ -62,6 +64,9 @@ class Lake(Protocol):
 
     def grant_read_write(self, grantee: iam.IGrantable, *, prefix: str | None = None) -> iam.Grant:
         """Let the grantee list, read and write below a prefix."""
+
+    def grant_delete(self, grantee: iam.IGrantable, *, prefix: str | None = None) -> iam.Grant:
+        """Let the grantee delete below a prefix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,21 +260,26 @@ class NodeStorage(Construct):
             checkpoint_path=plan.paths.checkpoints,
         )
 
-    def attach(self, *, client: ec2.IConnectable, grantee: iam.IGrantable) -> None:
+    def attach(self, *, client: ec2.IConnectable, grantee: iam.IGrantable) -> list[cdk.CfnResource]:
         """Give instances the network paths and the rights that the mounts need.
 
         Args:
             client: Whose security groups reach the file system; the rules are made in its stack.
             grantee: Role of the instances, or what carries one.
-        """
-        self.allow_client(client)
-        self.grant(grantee)
 
-    def allow_client(self, client: ec2.IConnectable) -> None:
-        """Open the Lustre ports between the client and the file systems."""
+        Returns:
+            The security group rules, so that instances can wait for them.
+        """
+        self.grant(grantee)
+        return self.allow_client(client)
+
+    def allow_client(self, client: ec2.IConnectable) -> list[cdk.CfnResource]:
+        """Open the Lustre ports between the client and the file system, and return the rules."""
+        rules: list[cdk.CfnResource] = []
         for mount in self.mounts:
             if isinstance(mount, LustreMount):
-                mount.file_system.allow_client(client)
+                rules.extend(mount.file_system.allow_client(client))
+        return rules
 
     def grant(self, grantee: iam.IGrantable) -> None:
         """Grant what the nodes need: the scripts, and read or read-write on the buckets."""
@@ -567,20 +577,25 @@ def _grant(
 ) -> None:
     """Grant what Mountpoint needs (its CONFIGURATION page), through the lake where it is one."""
     bucket = _bucket(source)
-    objects = bucket.arn_for_objects(f"{prefix}*")
     if isinstance(source, Lake):
         (source.grant_read_write if write else source.grant_read)(grantee, prefix=prefix or None)
-    else:
-        iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=["s3:ListBucket"],
-            resource_arns=[bucket.bucket_arn],
-            conditions={"StringLike": {"s3:prefix": [f"{prefix}*"]}} if prefix else None,
-        )
-        actions = ["s3:GetObject", *(["s3:AbortMultipartUpload", "s3:PutObject"] if write else [])]
-        iam.Grant.add_to_principal(grantee=grantee, actions=sorted(actions), resource_arns=[objects])
-        used = key or bucket.encryption_key
-        if used is not None:
-            used.grant(grantee, "kms:Decrypt", *(["kms:GenerateDataKey"] if write else []))
+        if delete:
+            source.grant_delete(grantee, prefix=prefix or None)
+        return
+    iam.Grant.add_to_principal(
+        grantee=grantee,
+        actions=["s3:ListBucket"],
+        resource_arns=[bucket.bucket_arn],
+        conditions={"StringLike": {"s3:prefix": [f"{prefix}*"]}} if prefix else None,
+    )
+    actions = ["s3:GetObject"]
+    if write:
+        actions += ["s3:AbortMultipartUpload", "s3:PutObject"]
     if delete:
-        iam.Grant.add_to_principal(grantee=grantee, actions=["s3:DeleteObject"], resource_arns=[objects])
+        actions.append("s3:DeleteObject")
+    iam.Grant.add_to_principal(
+        grantee=grantee, actions=sorted(actions), resource_arns=[bucket.arn_for_objects(f"{prefix}*")]
+    )
+    used = key or bucket.encryption_key
+    if used is not None:
+        used.grant(grantee, "kms:Decrypt", *(["kms:GenerateDataKey"] if write else []))
