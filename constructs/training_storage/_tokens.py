@@ -17,7 +17,10 @@ T = TypeVar("T")
 def is_concrete(value: object) -> bool:
     """Whether the value, and everything in a list or dict, is known at synth."""
     if isinstance(value, list | tuple | set | frozenset):
-        return all(is_concrete(item) for item in value)
+        items = list(value)
+        if len(items) == 1 and isinstance(items[0], str) and Token.is_unresolved(items):
+            return False  # a list token is a list of one text that is no text token by itself
+        return all(is_concrete(item) for item in items)
     if isinstance(value, dict):
         return all(is_concrete(key) and is_concrete(item) for key, item in value.items())
     if isinstance(value, float) and not isfinite(value):

@@ -58,60 +58,85 @@ def grant_bucket(
 ) -> iam.Grant:
     """Grant listing under a prefix, actions on the objects under it, and actions on the key.
 
-    A principal that takes no policies (a service, another account) needs the statements in the bucket's policy. Where
-    that policy is not ours to change, CDK would still report success; here the grant then fails and a warning prints
-    what the bucket's owner must add.
-
     Args:
-        scope: Construct that the warning is put on.
+        scope: Construct that warnings are put on.
         bucket: The bucket.
         key: Its key, if it has one.
         grantee: Who gets the rights.
         prefix: Key prefix, empty for the whole bucket.
         object_actions: Actions on objects.
         key_actions: Actions on the key.
+
+    Returns:
+        The grant; one that is not successful where a part could not be given.
     """
-    conditions = {"StringLike": {"s3:prefix": [f"{prefix}*"]}} if prefix else None
-    grant = iam.Grant.add_to_principal_or_resource(
-        grantee=grantee,
-        actions=list(LIST_ACTIONS),
-        resource_arns=[bucket.bucket_arn],
-        resource=bucket,
-        conditions=conditions,
-    ).combine(
-        iam.Grant.add_to_principal_or_resource(
-            grantee=grantee,
-            actions=list(object_actions),
-            resource_arns=[bucket.arn_for_objects(f"{prefix}*")],
-            resource=bucket,
-        )
-    )
-    given = _told_to_owner(scope, bucket, grant, _warnings.BUCKET_POLICY, "bucket")
+    grants = [
+        _grant(
+            scope,
+            bucket,
+            grantee,
+            LIST_ACTIONS,
+            bucket.bucket_arn,
+            conditions={"StringLike": {"s3:prefix": [f"{prefix}*"]}} if prefix else None,
+        ),
+        _grant(scope, bucket, grantee, object_actions, bucket.arn_for_objects(f"{prefix}*")),
+    ]
     if key is not None:
-        on_key = key.grant(grantee, *key_actions)
-        given = _told_to_owner(scope, key, on_key, _warnings.KEY_POLICY, "key") and given
-        grant = grant.combine(on_key)
-    return grant if given else iam.Grant.drop(grantee, "a policy that is not ours to change lacks the right")
+        grants.append(_grant(scope, key, grantee, key_actions, key.key_arn))
+    if not all(each.success for each in grants):
+        return iam.Grant.drop(grantee, "a policy that is not ours to change lacks the right")
+    whole, *rest = grants
+    for each in rest:
+        whole = whole.combine(each)
+    return whole
 
 
-def _told_to_owner(
-    scope: IConstruct, resource: s3.IBucket | kms.IKey, grant: iam.Grant, warning_id: str, noun: str
-) -> bool:
-    """Whether every statement that is needed went into a policy; what did not is printed for the owner of the resource.
+def _grant(
+    scope: IConstruct,
+    resource: s3.IBucket | kms.IKey,
+    grantee: iam.IGrantable,
+    actions: tuple[str, ...],
+    arn: str,
+    *,
+    conditions: dict[str, dict[str, Any]] | None = None,
+) -> iam.Grant:
+    """Grant in the principal's own policy, and where that is not enough in the policy of the resource.
 
-    CDK takes adding to the policy of an imported resource for done. Adding again tells the truth, and no policy keeps a
-    statement twice. In one account the principal's own policy is enough; CDK also writes to the resource where it only
-    can't tell whether the accounts are the same.
+    It is not enough for a principal that takes no policies (a service) or is known to be of another account. CDK's own
+    grants then report success on an imported resource too, whose policy nobody changed; here the grant fails and a
+    warning prints what the owner must add.
     """
-    if grant.principal_statements and not _other_account(scope, resource):
-        return True
-    refused = [each for each in grant.resource_statements if not resource.add_to_resource_policy(each).statement_added]
-    if refused:
-        printed = ", ".join(as_json(scope, each) for each in refused)
-        _warnings.warn(scope, warning_id, f"the policy of this {noun} belongs to its owner, who must add: {printed}")
-    return not refused
+    grant = iam.Grant.add_to_principal(
+        grantee=grantee, actions=list(actions), resource_arns=[arn], conditions=conditions
+    )
+    if grant.success and not _other_account(resource, grantee):
+        return grant
+    statement = iam.PolicyStatement(
+        actions=list(actions),
+        resources=["*"] if actions[0].startswith("kms:") else [arn],  # a key policy knows only its own key
+        principals=[grantee.grant_principal],
+        conditions=conditions,
+    )
+    if resource.add_to_resource_policy(statement).statement_added:
+        return iam.Grant.add_to_principal_or_resource(
+            grantee=grantee,
+            actions=list(actions),
+            resource_arns=[arn],
+            resource_self_arns=statement.resources,
+            resource=resource,
+            conditions=conditions,
+        )
+    noun, warning_id = (
+        ("key", _warnings.KEY_POLICY) if actions[0].startswith("kms:") else ("bucket", _warnings.BUCKET_POLICY)
+    )
+    _warnings.warn(
+        scope,
+        warning_id,
+        f"the policy of this {noun} belongs to its owner, who must add: {as_json(scope, statement)}",
+    )
+    return iam.Grant.drop(grantee, f"the policy of the {noun} is not ours to change")
 
 
-def _other_account(scope: IConstruct, resource: IResource) -> bool:
-    here, there = concrete(Stack.of(scope).account), concrete(resource.env.account)
+def _other_account(resource: IResource, grantee: iam.IGrantable) -> bool:
+    there, here = concrete(resource.env.account), concrete(grantee.grant_principal.principal_account)
     return here is not None and there is not None and here != there

@@ -14,9 +14,26 @@ __all__ = ["concrete", "days", "is_concrete", "whole"]
 _DAY_MS = 86_400_000
 
 
-def days(duration: Duration | None) -> float | None:
-    """Return a duration in days; None where it is a token or not given."""
-    if duration is None or duration.is_unresolved():
+def days(duration: Duration | None, path: str, problems: list[Problem]) -> float | None:
+    """Return a duration in days; None where it is a token or not given.
+
+    Args:
+        duration: The argument.
+        path: Its name, for the problem.
+        problems: Where it goes when the duration is a token in another unit: CDK would fail on it during synthesis.
+    """
+    if duration is None:
+        return None
+    if duration.is_unresolved():
+        if duration.unit_label() != "days":
+            problems.append(
+                Problem(
+                    what=f"a token in {duration.unit_label()}",
+                    path=path,
+                    allowed="days: what is only known at deploy cannot be turned into another unit",
+                    fix="make it with Duration.days",
+                )
+            )
         return None
     return float(duration.to_milliseconds(integral=False)) / _DAY_MS
 

@@ -171,5 +171,7 @@ def _events(
 
 
 def _upper(events: Sequence[str]) -> list[str]:
-    """Events as the API writes them; a token stays as it is."""
-    return [event if concrete(event) is None else event.upper() for event in events]
+    """Events as the API writes them; tokens stay as they are."""
+    if not is_concrete(list(events)):
+        return list(events)
+    return [event.upper() for event in events]

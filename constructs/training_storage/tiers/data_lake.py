@@ -10,7 +10,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from training_storage.errors import ValidationError
+from training_storage.errors import Problem, ValidationError
 from training_storage.rules.base import find_problems, require
 from training_storage.rules.data_lake import DATA_LAKE_RULES, LAKE_PREFIXES, DataLakeSettings
 from training_storage.rules.links import LINK_RULES, LinkSettings, normalized_prefix
@@ -113,15 +113,16 @@ class DataLake(Construct):
             "removal_policy": deletes,
             **ages,
         }
+        problems: list[Problem] = []
         settings = DataLakeSettings(
             existing=bucket is not None,
             bucket_name=concrete(bucket_name),
             encryption=concrete(encryption) or ("kms" if bucket is None and encryption is None else None),
             encryption_key=encryption_key is not None,
             new_bucket_options=tuple(name for name, value in shaping.items() if value is not None),
-            **{f"{name}_days": days(age) for name, age in ages.items()},
+            **{f"{name}_days": days(age, name, problems) for name, age in ages.items()},
         )
-        problems = [*find_problems(DATA_LAKE_RULES, settings), *require_keep_or_delete(removal_policy)]
+        problems += [*find_problems(DATA_LAKE_RULES, settings), *require_keep_or_delete(removal_policy)]
         if problems:
             raise ValidationError(problems, where=where)
         super().__init__(scope, construct_id)

@@ -1,0 +1,152 @@
+"""A token in any argument of a storage construct never crashes a check, and reaches the template as it is."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
+from aws_cdk.assertions import Template
+
+from tests.synth.storage import file_system
+from training_storage.errors import ValidationError
+from training_storage.tiers.association import DataRepositoryAssociation
+from training_storage.tiers.data_lake import DataLake
+from training_storage.tiers.lustre import LustreFileSystem
+
+NUMBER, TEXT, LIST, BOOL = "number", "text", "list", "bool"
+
+LUSTRE = {
+    "storage_capacity_gib": NUMBER,
+    "deployment_type": TEXT,
+    "storage_type": TEXT,
+    "per_unit_storage_throughput": NUMBER,
+    "metadata_mode": TEXT,
+    "metadata_iops": NUMBER,
+    "efa_enabled": BOOL,
+    "data_compression_type": TEXT,
+    "file_system_type_version": TEXT,
+    "weekly_maintenance_start_time": TEXT,
+    "automatic_backup_retention_days": NUMBER,
+}
+LUSTRE_OTHERS = {  # interfaces, enumerations and plain switches: no tokens of their own
+    "vpc",
+    "subnet",
+    "kms_key",
+    "security_group",
+    "manage_security_group_rules",
+    "log_group",
+    "log_retention",
+    "removal_policy",
+}
+LINK = {
+    "file_system_path": TEXT,
+    "bucket_prefix": TEXT,
+    "import_events": LIST,
+    "export_events": LIST,
+    "batch_import_meta_data_on_create": BOOL,
+    "imported_file_chunk_size_mib": NUMBER,
+}
+LINK_OTHERS = {"file_system", "bucket"}
+LAKE = {"bucket_name": TEXT, "encryption": TEXT}
+LAKE_AGES = (
+    "checkpoints_to_infrequent_access_after",
+    "noncurrent_versions_expire_after",
+    "logs_expire_after",
+    "abort_incomplete_multipart_upload_after",
+)
+LAKE_OTHERS = {"bucket", "encryption_key", "versioned", "removal_policy"}
+
+
+@pytest.fixture
+def stack(app: cdk.App) -> cdk.Stack:
+    return cdk.Stack(app, "Stack")
+
+
+def token(stack: cdk.Stack, kind: str) -> Any:
+    """A value that is known at deploy only."""
+    if kind == NUMBER:
+        return cdk.CfnParameter(stack, "Number", type="Number").value_as_number
+    if kind == LIST:
+        return cdk.CfnParameter(stack, "List", type="CommaDelimitedList").value_as_list
+    if kind == BOOL:
+        return cdk.Fn.condition_equals(cdk.CfnParameter(stack, "Flag").value_as_string, "yes")
+    return cdk.CfnParameter(stack, "Text").value_as_string
+
+
+@pytest.mark.parametrize(
+    ("construct", "covered"),
+    [
+        (LustreFileSystem, {*LUSTRE, *LUSTRE_OTHERS}),
+        (DataRepositoryAssociation, {*LINK, *LINK_OTHERS}),
+        (DataLake, {*LAKE, *LAKE_AGES, *LAKE_OTHERS}),
+    ],
+)
+def test_every_argument_is_covered(construct: type, covered: set[str]) -> None:
+    arguments = set(inspect.signature(construct.__init__).parameters) - {"self", "scope", "construct_id"}  # type: ignore[misc]
+    assert arguments == covered
+
+
+@pytest.mark.parametrize(("argument", "kind"), LUSTRE.items())
+def test_a_file_system_takes_a_token(stack: cdk.Stack, argument: str, kind: str) -> None:
+    file_system(stack, **{argument: token(stack, kind)})
+    Template.from_stack(stack)
+
+
+@pytest.mark.parametrize("deployment_type", ["SCRATCH_2", "PERSISTENT_1", "PERSISTENT_2"])
+def test_a_token_capacity_reaches_the_template(stack: cdk.Stack, deployment_type: str) -> None:
+    file_system(stack, storage_capacity_gib=token(stack, NUMBER), deployment_type=deployment_type)
+    (found,) = Template.from_stack(stack).find_resources("AWS::FSx::FileSystem").values()
+    assert found["Properties"]["StorageCapacity"] == {"Ref": "Number"}
+
+
+def test_a_token_beside_a_wrong_value_does_not_hide_it(stack: cdk.Stack) -> None:
+    with pytest.raises(ValueError, match="weekly_maintenance_start_time"):
+        file_system(stack, storage_capacity_gib=token(stack, NUMBER), weekly_maintenance_start_time="Sunday")
+
+
+@pytest.mark.parametrize(("argument", "kind"), LINK.items())
+def test_a_link_takes_a_token(stack: cdk.Stack, argument: str, kind: str) -> None:
+    options: dict[str, Any] = {"file_system_path": "/data", "bucket_prefix": "data/", argument: token(stack, kind)}
+    bucket = s3.Bucket.from_bucket_name(stack, "Bucket", "their-bucket")
+    hot = file_system(stack)
+    hot.add_link("Data", bucket=bucket, **options)
+    hot.add_link("Other", bucket=bucket, file_system_path="/other", bucket_prefix="other/")
+    Template.from_stack(stack)
+
+
+def test_a_link_takes_a_bucket_whose_name_is_a_token(stack: cdk.Stack) -> None:
+    bucket = s3.Bucket.from_bucket_name(stack, "Bucket", token(stack, TEXT))
+    file_system(stack).add_link("Data", bucket=bucket, file_system_path="/data", bucket_prefix="d/")
+    (found,) = Template.from_stack(stack).find_resources("AWS::FSx::DataRepositoryAssociation").values()
+    assert found["Properties"]["DataRepositoryPath"] == {"Fn::Join": ["", ["s3://", {"Ref": "Text"}, "/d/"]]}
+
+
+@pytest.mark.parametrize(("argument", "kind"), LAKE.items())
+def test_a_lake_takes_a_token(stack: cdk.Stack, argument: str, kind: str) -> None:
+    DataLake(stack, "Lake", **{argument: token(stack, kind)})
+    Template.from_stack(stack)
+
+
+@pytest.mark.parametrize("argument", LAKE_AGES)
+def test_a_lake_takes_a_token_as_an_age(stack: cdk.Stack, argument: str) -> None:
+    DataLake(stack, "Lake", **{argument: cdk.Duration.days(token(stack, NUMBER))})
+    Template.from_stack(stack)
+
+
+@pytest.mark.parametrize("argument", LAKE_AGES)
+def test_an_age_in_other_units_that_is_only_known_at_deploy_is_refused(stack: cdk.Stack, argument: str) -> None:
+    with pytest.raises(ValidationError, match=argument):
+        DataLake(stack, "Lake", **{argument: cdk.Duration.hours(token(stack, NUMBER))})
+
+
+def test_grants_take_a_token_as_prefix(stack: cdk.Stack) -> None:
+    role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"))
+    lake, prefix = DataLake(stack, "Lake"), token(stack, TEXT)
+    assert lake.grant_read(role, prefix=prefix).success
+    assert lake.grant_read_write(role, prefix=prefix).success
+    assert "Token" in lake.uri_for(prefix)
+    Template.from_stack(stack)
