@@ -11,9 +11,9 @@ import pytest
 
 from tests.unit._planner import CATALOG, make, planned, refused, warning_ids
 from training_storage.planner.demand import Needs, measure
+from training_storage.planner.draft import Draft
 from training_storage.planner.lustre_efa import client_efa_interfaces, efa_client_limit, tcp_client_limit
 from training_storage.planner.lustre_plan import _ask, _given_settings  # the question as the planner asks it
-from training_storage.planner.draft import Draft
 
 PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "training_demand.json").read_text(encoding="utf-8"))
 CASES: dict[str, dict[str, Any]] = {case["id"]: case for case in PUBLISHED["cases"]}

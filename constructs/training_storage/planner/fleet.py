@@ -180,7 +180,7 @@ def _warn_nat(draft: Draft) -> None:
     draft.warn(
         "gateway-endpoint-unseen",
         f"whether {network.vpc_id} has a gateway endpoint for S3 cannot be seen: through a NAT gateway, reading the "
-        f"data once ({number(gigabytes)} GB) would cost {price}; give network.route_table_ids and the endpoint is added",
+        f"data once ({number(gigabytes)} GB) would cost {price}; with network.route_table_ids the endpoint is added",
     )
 
 

@@ -22,8 +22,6 @@ objects took more than an hour in aws-parallelcluster issue 4211)."""
 
 CHECKPOINTS_PREFIX = "checkpoints/"
 
-_LAKE = "the data lake"
-
 
 def split_source(source: str) -> tuple[str, str]:
     """Return bucket and prefix of ``s3://bucket/prefix/``."""
@@ -63,10 +61,12 @@ def plan_links(draft: Draft) -> tuple[LinkPlan, ...]:
 
 
 def _check(draft: Draft, links: tuple[LinkPlan, ...]) -> None:
+    lake = draft.workload.data_lake
+    lake_name = lake.bucket or lake.bucket_name or "DATA-LAKE"
     settings = tuple(
         LinkSettings(
             path=link.path,
-            bucket=link.bucket or _LAKE,
+            bucket=link.bucket or lake_name,
             prefix=link.prefix,
             import_events=link.import_events,
             export_events=link.export_events,
