@@ -46,7 +46,7 @@ def file_system(stack: cdk.Stack, construct_id: str = "Hot", **options: Any) -> 
 
 def resources(stack: cdk.Stack, resource_type: str) -> dict[str, dict[str, Any]]:
     """Resources of one type by logical id."""
-    return dict(Template.from_stack(stack).find_resources(resource_type))
+    return {name: dict(found) for name, found in Template.from_stack(stack).find_resources(resource_type).items()}
 
 
 def only(stack: cdk.Stack, resource_type: str) -> dict[str, Any]:

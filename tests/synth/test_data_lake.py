@@ -351,7 +351,7 @@ def test_report_12_an_existing_bucket_with_its_key_gets_the_same_grants(app: cdk
     actions = []
     for name, existing in (("New", False), ("Existing", True)):
         stack = cdk.Stack(app, name)
-        options = {"bucket": their_bucket(stack)} if existing else {}
+        options: dict[str, Any] = {"bucket": their_bucket(stack)} if existing else {}
         lake = DataLake(stack, "Lake", encryption_key=their_key(stack), **options)
         grant = lake.grant_read_write(role(stack)) if write else lake.grant_read(role(stack))
         assert grant.success

@@ -133,14 +133,16 @@ def test_a_lake_takes_a_token(stack: cdk.Stack, argument: str, kind: str) -> Non
 
 @pytest.mark.parametrize("argument", LAKE_AGES)
 def test_a_lake_takes_a_token_as_an_age(stack: cdk.Stack, argument: str) -> None:
-    DataLake(stack, "Lake", **{argument: cdk.Duration.days(token(stack, NUMBER))})
+    age: dict[str, Any] = {argument: cdk.Duration.days(token(stack, NUMBER))}
+    DataLake(stack, "Lake", **age)
     Template.from_stack(stack)
 
 
 @pytest.mark.parametrize("argument", LAKE_AGES)
 def test_an_age_in_other_units_that_is_only_known_at_deploy_is_refused(stack: cdk.Stack, argument: str) -> None:
+    age: dict[str, Any] = {argument: cdk.Duration.hours(token(stack, NUMBER))}
     with pytest.raises(ValidationError, match=argument):
-        DataLake(stack, "Lake", **{argument: cdk.Duration.hours(token(stack, NUMBER))})
+        DataLake(stack, "Lake", **age)
 
 
 def test_grants_take_a_token_as_prefix(stack: cdk.Stack) -> None:

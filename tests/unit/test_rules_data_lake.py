@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,8 @@ def test_an_unknown_encryption_fails() -> None:
 @pytest.mark.parametrize("days", [0, 0.5, 1.5, -1])
 @pytest.mark.parametrize("age", ["noncurrent_versions_expire_after", "logs_expire_after"])
 def test_ages_are_whole_days(age: str, days: float) -> None:
-    assert rules_broken(replace(NEW, **{f"{age}_days": days})) == ["data-lake.ages"]
+    given: dict[str, Any] = {f"{age}_days": days}
+    assert rules_broken(replace(NEW, **given)) == ["data-lake.ages"]
 
 
 @pytest.mark.parametrize(("days", "right"), [(1, False), (29, False), (30, True), (365, True)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,8 @@ def test_nothing_known_breaks_nothing() -> None:
 @pytest.mark.parametrize("name", [each.name for each in fields(LustreSettings) if each.name != "omitted"])
 @pytest.mark.parametrize("settings", [PERSISTENT_2, SCRATCH, HDD, TIERED])
 def test_a_field_that_is_not_known_breaks_nothing(settings: LustreSettings, name: str) -> None:
-    assert problems(replace(settings, **{name: None})) == ()
+    unknown: dict[str, Any] = {name: None}
+    assert problems(replace(settings, **unknown)) == ()
 
 
 @pytest.mark.parametrize("name", list(LUSTRE_WORKLOAD_PATHS))
