@@ -577,11 +577,17 @@ def test_one_path_in_another_fails_naming_both(app: cdk.App) -> None:
     assert "/data and /data/lake" in refused(app, mounts=mounts)
 
 
-@pytest.mark.parametrize(
-    "environment", [{"lower": "x"}, {"NAME": "two words"}, {"NAME": "a'b"}, {"NAME": "line\nbreak"}]
-)
+@pytest.mark.parametrize("environment", [{"lower": "x"}, {"NAME": 'a"b'}, {"NAME": "a$b"}, {"NAME": "line\nbreak"}])
 def test_lines_that_a_shell_would_read_otherwise_are_refused(app: cdk.App, environment: dict[str, str]) -> None:
     assert "/etc/training-storage/env" in refused(app, environment=environment)
+
+
+def test_values_that_need_quotes_get_them(app: cdk.App) -> None:
+    stack = cdk.Stack(app, "Compute")
+    storage = NodeStorage(stack, "Storage", mounts=[], environment={"URI": "s3://b/my data;v1/", "PLAIN": "s3://b/v1/"})
+    text = "\n".join(storage.commands())
+    assert '\nURI="s3://b/my data;v1/"\n' in text
+    assert "\nPLAIN=s3://b/v1/\n" in text
 
 
 def test_two_file_systems_are_refused(app: cdk.App) -> None:
@@ -601,7 +607,7 @@ def test_a_token_in_any_field_of_a_mount_passes(app: cdk.App, field: str) -> Non
     parameter = cdk.CfnParameter(stack, "T", type="String" if field in STRING_FIELDS else "Number")
     value: Any = parameter.value_as_string if field in STRING_FIELDS else parameter.value_as_number
     mount = MountpointMount(
-        **{"bucket": s3.Bucket.from_bucket_name(stack, "Bucket", "general-bucket"), "cache": "nvme", field: value}  # type: ignore[arg-type]
+        **{"bucket": s3.Bucket.from_bucket_name(stack, "Bucket", "general-bucket"), "cache": "nvme", field: value}
     )
     fleet(stack, NodeStorage(stack, "Storage", mounts=[mount], local_nvme_gb=600))
     assert '"Ref": "T"' in json.dumps(Template.from_stack(stack).to_json())

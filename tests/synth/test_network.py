@@ -140,7 +140,8 @@ def test_all_problems_come_at_once_and_leave_nothing_behind(app: cdk.App) -> Non
 def test_a_token_in_any_argument_passes(app: cdk.App, argument: str) -> None:
     stack = cdk.Stack(app, "Stack")
     value = cdk.CfnParameter(stack, "Value").value_as_string
-    TrainingNetwork(stack, "Network", **{"availability_zone_id": "use1-az6", argument: value})
+    options: dict[str, Any] = {"availability_zone_id": "use1-az6", argument: value}
+    TrainingNetwork(stack, "Network", **options)
     Template.from_stack(stack).resource_count_is("AWS::EC2::Subnet", 2)
 
 

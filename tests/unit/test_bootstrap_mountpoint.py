@@ -81,6 +81,13 @@ def test_each_mount_has_a_unit_of_its_own(node: Node) -> None:
     assert line[line.index("--prefix") + 1] == "v3/"
 
 
+def test_a_prefix_with_other_characters_is_written_as_systemd_reads_it(node: Node) -> None:
+    # systemd.service(5): double quotes, \\ and \" inside them, %% and $$
+    node.mount("lake", {**LAKE, "PREFIX": 'my "data" 50% $x/'})
+    assert node.run().returncode == 0
+    assert '--prefix "my \\"data\\" 50%% $$x/" ' in node.unit("mountpoint-lake")
+
+
 def test_two_failures_and_then_success(node: Node) -> None:
     node.set(mount_s3_failures="2")
     assert node.run().returncode == 0

@@ -22,7 +22,7 @@ def each_rule() -> list[Any]:
 @pytest.mark.parametrize("rule", each_rule())
 def test_example_that_passes_keeps_every_rule_of_its_room(rule: Rule[Any]) -> None:
     room = next(room for room in (FLEET_RULES, NETWORK_RULES, MOUNT_RULES) if rule in room)
-    assert find_problems(room, rule.passes) == ()  # type: ignore[type-var]
+    assert find_problems(room, rule.passes) == ()
 
 
 @pytest.mark.parametrize("rule", each_rule())
@@ -34,7 +34,7 @@ def test_example_that_fails_is_reported_with_what_is_allowed(rule: Rule[Any]) ->
 
 @pytest.mark.parametrize("room", [FLEET_RULES, NETWORK_RULES, MOUNT_RULES], ids=["fleet", "network", "mounts"])
 def test_rules_pass_over_what_is_not_known(room: tuple[Rule[Any], ...]) -> None:
-    empty = {FLEET_RULES: FleetSettings(), NETWORK_RULES: NetworkSettings(), MOUNT_RULES: NodeSettings()}[room]  # type: ignore[index]
+    empty = {FLEET_RULES: FleetSettings(), NETWORK_RULES: NetworkSettings(), MOUNT_RULES: NodeSettings()}[room]
     assert find_problems(room, empty) == ()
 
 

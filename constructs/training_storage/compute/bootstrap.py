@@ -6,15 +6,19 @@ Values may be tokens; each stands in single quotes, or in a here-document that t
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from training_storage._tokens import is_concrete
+
 SCRIPTS: Final = Path(__file__).resolve().parents[1] / "node" / "bootstrap"
 """The folder that becomes the S3 asset."""
 
+_PLAIN = re.compile(r"[A-Za-z0-9_./:@%+=,-]*")
 _METADATA = "http://169.254.169.254/latest"
 # TS_ROOT is empty on a node; tests point it at a folder of their own.
 _PLACES = 'TS_ETC="${TS_ROOT:-}/etc/training-storage"; TS_OPT="${TS_ROOT:-}/opt/training-storage"'
@@ -36,6 +40,14 @@ class Signal:
 def settings_lines(values: Mapping[str, str]) -> list[str]:
     """Return ``NAME='value'`` lines that a shell reads; empty values are left out."""
     return [f"{name}={shlex.quote(value)}" for name, value in values.items() if value]
+
+
+def environment_lines(values: Mapping[str, str]) -> list[str]:
+    """Return ``NAME=value`` lines that a shell, systemd and most languages read alike; quoted where they must be."""
+    return [
+        f"{name}={value}" if not is_concrete(value) or _PLAIN.fullmatch(value) else f'{name}="{value}"'
+        for name, value in values.items()
+    ]
 
 
 def start_commands(
@@ -63,7 +75,7 @@ def start_commands(
     commands += _file('"$TS_ETC/settings"', settings_lines({**settings, **signal_settings}))
     for name, values in mounts.items():
         commands += _file(f'"$TS_ETC/mounts.d/{name}"', settings_lines(values))
-    commands += _file('"$TS_ETC/env"', [f"{name}={value}" for name, value in environment.items()])
+    commands += _file('"$TS_ETC/env"', environment_lines(environment))
     lines = list(user_commands)
     if lines:
         commands += _file('"$TS_OPT/user-commands.sh"', lines)

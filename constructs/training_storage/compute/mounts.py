@@ -28,8 +28,10 @@ if TYPE_CHECKING:
 LOCAL_NVME = "/opt/dlami/nvme"
 """Where Deep Learning images join the instance store (dlami-nvme.service)."""
 
+_DIRECTORY = re.compile(r"(?:/[A-Za-z0-9._-]+)+")
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
-_LINE = re.compile(r"[^\s'\"\\$`]*")
+_VALUE = re.compile(r"[^\r\n\"\\$`]*")
+"""What stands the same in double quotes for a shell, for systemd and for the readers of languages."""
 
 
 class LustreClientTarget(Protocol):
@@ -174,7 +176,7 @@ class NodeStorage(Construct):
         construct_id: Id in that scope.
         mounts: What is mounted, in this order; at most one Lustre file system.
         buckets: Buckets that training code speaks to itself.
-        environment: More lines for ``/etc/training-storage/env``: upper-case names, values without blanks or quotes.
+        environment: More lines for ``/etc/training-storage/env``: upper-case names, values in one line.
         directories: Directories that are made on the node, each only where its disk is there.
         local_nvme_gb: Instance store of the type. Left out: not known, and caches are only checked on the node.
         checkpoint_path: Where training code saves, to check that it can rename there. Left out: not checked.
@@ -437,8 +439,8 @@ class _Planned:
             path=mount.path,
             efa=plan.efa_interfaces_per_client is not None,
             gds=self._plan.workload.lustre.gds,
-            checkpoints="checkpoints" if self._plan.paths.checkpoints else None,
-            scratch="scratch" if self._plan.paths.scratch else None,
+            checkpoints=_below(self._plan.paths.checkpoints, mount.path),
+            scratch=_below(self._plan.paths.scratch, mount.path),
         )
 
     def buckets(self) -> list[BucketAccess]:
@@ -518,13 +520,13 @@ def _shape_problems(
             )
         )
     for name, value in environment.items():
-        if not is_concrete(name) or not _NAME.fullmatch(name) or (is_concrete(value) and not _LINE.fullmatch(value)):
+        if not is_concrete(name) or not _NAME.fullmatch(name) or (is_concrete(value) and not _VALUE.fullmatch(value)):
             problems.append(
                 Problem(
                     what="not a line for /etc/training-storage/env",
                     path="environment",
                     value=f"{name}={value}",
-                    allowed="an upper-case name, and a value without blanks, quotes, backslash, $ or `",
+                    allowed="an upper-case name, and a value in one line without double quotes, backslash, $ or `",
                 )
             )
     problems.extend(
@@ -532,10 +534,10 @@ def _shape_problems(
             what="not a directory to make",
             path="directories",
             value=directory if is_concrete(directory) else None,
-            allowed="an absolute path without blanks and quotes, known at synth",
+            allowed="an absolute path of letters, digits, dots, hyphens and underscores, known at synth",
         )
         for directory in directories
-        if not is_concrete(directory) or not directory.startswith("/") or not _LINE.fullmatch(directory)
+        if not is_concrete(directory) or not _DIRECTORY.fullmatch(directory)
     )
     return problems
 
@@ -551,6 +553,11 @@ def _mount_paths(mounts: Sequence[Mount]) -> dict[str, str]:
 
 def _bucket(source: Lake | s3.IBucket) -> s3.IBucket:
     return source.bucket if isinstance(source, Lake) else source
+
+
+def _below(path: str | None, root: str) -> str | None:
+    """Return a path relative to the mount that it lies on; None where it lies elsewhere."""
+    return path.removeprefix(f"{root}/") if path is not None and path.startswith(f"{root}/") else None
 
 
 def _whole_number(value: float | None) -> str:

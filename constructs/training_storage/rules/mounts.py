@@ -16,8 +16,6 @@ MIN_MEMORY_TARGET_MIB: Final = 512
 """Smallest ``--memory-target`` that Mountpoint takes."""
 
 _PATH = re.compile(r"(?:/[A-Za-z0-9._-]+)+")
-_PREFIX = re.compile(r"[A-Za-z0-9!_.=+@-][A-Za-z0-9!_.=+@/-]*")
-"""Characters of a key that neither the shell nor a systemd unit reads as something else."""
 _MODE = re.compile(r"0?[0-7]{3}")
 
 
@@ -113,13 +111,12 @@ def _paths_apart(node: NodeSettings) -> Iterator[Problem]:
 def _prefix(node: NodeSettings) -> Iterator[Problem]:
     for index, mount in enumerate(node.mounts):
         prefix = mount.prefix
-        if prefix and (not prefix.endswith("/") or not _PREFIX.fullmatch(prefix)):
+        if prefix and (not prefix.endswith("/") or prefix.startswith("/") or not prefix.isprintable()):
             yield Problem(
                 what="not a key prefix that Mountpoint takes",
                 path=f"mounts[{index}].prefix",
                 value=prefix,
-                allowed="empty, or letters, digits and ! _ . = + @ - that end in a slash and start with none, "
-                "such as datasets/",
+                allowed="empty, or printable characters that end in a slash and start with none, such as datasets/",
             )
 
 

@@ -68,9 +68,23 @@ mountpoint_memory_mib() {
   printf '%s' "$((share > 512 ? share : 512))"
 }
 
+# unit_arguments: arguments from stdin as systemd reads them back, each after a blank.
+unit_arguments() {
+  local argument
+  while IFS= read -r argument; do
+    if [[ ! "$argument" =~ ^[A-Za-z0-9_./:@+=,-]+$ ]]; then
+      argument="${argument//\\/\\\\}"
+      argument="${argument//\"/\\\"}"
+      argument="${argument//%/%%}"
+      argument="\"${argument//\$/\$\$}\""
+    fi
+    printf ' %s' "$argument"
+  done
+}
+
 write_mountpoint_unit() {
   local unit="$1" command after="" before_start=""
-  command="$(command -v mount-s3) $(mountpoint_arguments | paste -sd ' ')"
+  command="$(command -v mount-s3)$(mountpoint_arguments | unit_arguments)"
   if [[ -n "$CACHE_DIRECTORY" ]]; then
     after=" dlami-nvme.service"
     before_start="ExecStartPre=/bin/bash $TS_SCRIPTS/mountpoint_cache.sh $CACHE_DIRECTORY"
