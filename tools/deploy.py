@@ -74,9 +74,13 @@ def _deploy(path: Path, workload: Workload, *, real: bool) -> int:
         return 3
     _print_outputs(outputs)
     if not real:
-        print("\nThat was the emulator: it shows that references, order and code work, not that AWS accepts every value.")
+        print(
+            "\nThat was the emulator: it shows that references, order and code work, not that AWS accepts every value."
+        )
         print("With a real account: sign in (aws sso login, or AWS_PROFILE), then")
-        print("  make deploy TARGET=aws WORKLOAD=examples/llama3-70b.yaml      and later      cdk destroy --all -c workload=...")
+        print(
+            "  make deploy TARGET=aws WORKLOAD=examples/llama3-70b.yaml      and later      cdk destroy --all -c workload=..."
+        )
     return 0
 
 

@@ -5,6 +5,8 @@ The reference stacks call the same functions, one a stack; nothing is sized or c
 
 from __future__ import annotations
 
+import hashlib
+
 import aws_cdk as cdk
 from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_ec2 as ec2
@@ -133,17 +135,28 @@ def make_file_system(
             file_system_path=link.path,
             bucket=bucket,
             bucket_prefix=link.prefix,
-            import_events=[event.upper() for event in link.import_events],  # type: ignore[misc]
-            export_events=[event.upper() for event in link.export_events],  # type: ignore[misc]
+            import_events=link.import_events,  # type: ignore[arg-type]  # the plan's text is one of the three
+            export_events=link.export_events,  # type: ignore[arg-type]
             batch_import_meta_data_on_create=link.import_metadata_on_create,
         )
     return file_system
 
 
 def link_id(path: str) -> str:
-    """Return the construct id of the link at a path: ``/datasets`` is ``LinkDatasets``, ``/`` is ``LinkRoot``."""
-    words = "".join(letter if letter.isalnum() else " " for letter in path).split()
-    return "Link" + ("".join(word[:1].upper() + word[1:] for word in words) or "Root")
+    """Return the construct id of the link at a path; two paths never share one.
+
+    Args:
+        path: Path on the file system: ``/datasets`` is ``LinkDatasets``, ``/`` is ``LinkRoot``, and a path that is more
+            than one lower-case word carries a digest, since ``/a-b`` and ``/a/b`` read alike.
+    """
+    word = path.strip("/")
+    if not word:
+        return "LinkRoot"
+    if word.isalnum() and word.islower():
+        return f"Link{word.capitalize()}"
+    words = "".join(letter if letter.isalnum() else " " for letter in word).split()
+    digest = hashlib.sha256(word.encode()).hexdigest()[:8]
+    return f"Link{''.join(w[:1].upper() + w[1:] for w in words)}{digest}"
 
 
 def make_fleet(

@@ -1,0 +1,287 @@
+"""The five reference stacks, and TrainingStorage in one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_ec2 as ec2
+from aws_cdk.assertions import Template
+
+from tests.assemblies import EXAMPLES, ROOT, Assembly, example, synthesize
+from training_storage.errors import NotDeployableError, ValidationError
+from training_storage.operations import deployment
+from training_storage.planner import Plan, plan
+from training_storage.training_storage import TrainingStorage, link_id
+from training_storage.workload import Workload, load_workload
+
+SMALL: dict[str, Any] = {
+    "name": "small",
+    "region": "us-east-1",
+    "availability_zone_id": "use1-az6",
+    "compute": {"instance_type": "p5en.48xlarge", "instance_count": 20},
+    "dataset": {"size": "10 TB", "average_file_size": "100 MB", "read_rate": {"per_accelerator": "50 MB/s"}},
+    "checkpoints": {"size": "100 GiB"},
+}
+
+
+INSTANCES = ("AWS::AutoScaling::AutoScalingGroup", "AWS::EC2::LaunchTemplate", "AWS::EC2::Instance")
+
+
+def workload(**changes: Any) -> dict[str, Any]:
+    return SMALL | changes
+
+
+def planned(**changes: Any) -> Plan:
+    return plan(Workload.model_validate(workload(**changes)))
+
+
+def outputs(made: Assembly, stack: str) -> dict[str, Any]:
+    return dict(made.templates[stack].get("Outputs", {}))
+
+
+def depends_on(template: dict[str, Any], logical_id: str) -> set[str]:
+    """Everything that a resource waits for, over DependsOn, Ref and GetAtt, near and far."""
+    found: set[str] = set()
+    todo = [logical_id]
+    while todo:
+        resource = template["Resources"][todo.pop()]
+        near = resource.get("DependsOn", [])
+        names = set([near] if isinstance(near, str) else near)
+        text = json.dumps(resource.get("Properties", {}))
+        names |= {
+            key for key in template["Resources"] if f'{{"Ref": "{key}"}}' in text or f'"Fn::GetAtt": ["{key}"' in text
+        }
+        todo += sorted(names - found)
+        found |= names
+    return found
+
+
+# ---- which stacks
+
+
+def test_lustre_and_own_vpc_make_five_stacks_in_order_of_life() -> None:
+    assert list(example("llama3-70b").templates) == [
+        f"llama3-70b-{part}" for part in ("lake", "network", "hot", "compute", "monitoring")
+    ]
+
+
+def test_without_hot_tier_there_is_no_hot_stack() -> None:
+    assert "lora-finetune-hot" not in example("lora-finetune").templates
+
+
+def test_monitoring_off_makes_no_monitoring_stack() -> None:
+    made = synthesize(workload(monitoring={"enabled": False}))
+    assert "small-monitoring" not in made.templates
+
+
+def test_a_given_vpc_makes_no_network_stack() -> None:
+    made = synthesize(workload(network={"vpc_id": "vpc-0abc", "subnet_id": "subnet-0abc"}))
+    assert "small-network" not in made.templates
+    (file_system,) = made.all("AWS::FSx::FileSystem")
+    assert file_system["Properties"]["SubnetIds"] == ["subnet-0abc"]
+    (group,) = made.all("AWS::AutoScaling::AutoScalingGroup")
+    assert group["Properties"]["VPCZoneIdentifier"] == ["subnet-0abc"]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_no_reference_runs_from_lake_or_network_to_a_run(name: str) -> None:
+    for part in ("lake", "network"):
+        text = json.dumps(example(name).templates[f"{name}-{part}"])
+        assert "Fn::ImportValue" not in text
+        assert "Fn::GetStackOutput" not in text
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_hot_stack_refers_to_nothing_above_it(name: str) -> None:
+    template = example(name).templates.get(f"{name}-hot", {})
+    assert f"{name}-compute" not in json.dumps(template)
+
+
+def test_two_runs_of_other_names_share_no_stack() -> None:
+    first, second = synthesize(workload()), synthesize(workload(name="other"))
+    assert not set(first.templates) & set(second.templates)
+
+
+# ---- field reports
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_report_08_no_instance_waits_for_an_association(name: str) -> None:
+    for template in example(name).templates.values():
+        links = {key for key, value in template["Resources"].items() if value["Type"].endswith("RepositoryAssociation")}
+        for key, value in template["Resources"].items():
+            if value["Type"] in (
+                "AWS::AutoScaling::AutoScalingGroup",
+                "AWS::EC2::LaunchTemplate",
+                "AWS::EC2::Instance",
+            ):
+                assert not depends_on(template, key) & links
+
+
+def test_report_08_import_at_create_false_leaves_the_listing_to_a_task() -> None:
+    template = example("vision-small-files").of("vision-small-files-hot", "AWS::FSx::DataRepositoryAssociation")
+    by_path = {r["Properties"]["FileSystemPath"]: r["Properties"] for r in template.values()}
+    assert by_path["/datasets"]["BatchImportMetaDataOnCreate"] is False
+    next_step = outputs(example("vision-small-files"), "vision-small-files-hot")["NextStep"]["Value"]
+    assert next_step == "training-storage preload vision-small-files --metadata"
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_report_08_nothing_that_waits_gives_up_before_an_hour(name: str) -> None:
+    for template in example(name).templates.values():
+        for value in template["Resources"].values():
+            properties = value.get("Properties", {})
+            assert not value["Type"].startswith("Custom::") or float(properties.get("ServiceTimeout", 3600)) >= 3600
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_report_15_storage_and_fleet_share_the_one_subnet(name: str) -> None:
+    made = example(name)
+    subnets = [s["Properties"]["SubnetIds"] for s in made.all("AWS::FSx::FileSystem")]
+    subnets += [g["Properties"]["VPCZoneIdentifier"] for g in made.all("AWS::AutoScaling::AutoScalingGroup")]
+    assert all(len(subnet) == 1 for subnet in subnets)
+    assert len({json.dumps(subnet) for subnet in subnets}) == 1
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_report_37_outputs_name_everything_that_a_guide_needs(name: str) -> None:
+    made, a_plan = example(name), plan(load_workload(ROOT / "examples" / f"{name}.yaml"))
+    assert "DataLakeBucketName" in outputs(made, f"{name}-lake")
+    assert "DashboardName" in outputs(made, f"{name}-monitoring")
+    if a_plan.lustre is not None:
+        hot = outputs(made, f"{name}-hot")
+        assert {"FileSystemId", "FileSystemMountName", "FileSystemDnsName"} <= set(hot)
+        ids = [key for key in hot if key.startswith("Association")]
+        assert len(ids) == len(a_plan.lustre.links)
+
+
+def test_operations_read_an_output_that_the_hot_stack_has() -> None:
+    assert deployment.FILE_SYSTEM_ID in outputs(example("llama3-70b"), "llama3-70b-hot")
+
+
+def test_report_38_the_same_workload_gives_the_same_bytes_in_two_folders(tmp_path: Path) -> None:
+    folders = [tmp_path / "one", tmp_path / "two" / "deeper"]
+    for folder in folders:
+        synthesize(ROOT / "examples" / "llama3-70b.yaml", folder=str(folder))
+    names = sorted(path.name for path in folders[0].glob("*.template.json"))
+    assert len(names) == 5
+    for name in names:
+        assert (folders[0] / name).read_bytes() == (folders[1] / name).read_bytes()
+
+
+@pytest.mark.parametrize("references", ["strong", "weak"])
+def test_report_39_storage_and_fleet_in_two_stacks_make_no_cycle(references: str) -> None:
+    made = synthesize(workload(), flags={"@aws-cdk/core:defaultCrossStackReferences": references})
+    groups = ("AWS::EC2::SecurityGroupIngress", "AWS::EC2::SecurityGroupEgress")
+    with_clients = [r for kind in groups for r in made.of("small-compute", kind).values()]
+    assert with_clients
+    assert "small-compute" not in json.dumps(made.templates["small-hot"])
+
+
+# ---- size and shape
+
+
+def test_template_size_does_not_grow_with_the_fleet() -> None:
+    fixed = {"storage_capacity": "48000 GiB", "per_unit_storage_throughput": 500, "efa": True}
+    sizes = []
+    for count in (20, 120):
+        compute = {"instance_type": "p5en.48xlarge", "instance_count": count}
+        made = synthesize(workload(compute=compute, lustre=fixed))
+        sizes.append(sum(len(json.dumps(template)) for template in made.templates.values()))
+    assert abs(sizes[1] - sizes[0]) / sizes[0] < 0.01
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        ("/datasets", "LinkDatasets"),
+        ("/checkpoints", "LinkCheckpoints"),
+        ("/", "LinkRoot"),
+        ("/datasets/", "LinkDatasets"),
+    ],
+)
+def test_link_ids_come_from_their_paths(path: str, wanted: str) -> None:
+    assert link_id(path) == wanted
+
+
+def test_link_ids_never_collide() -> None:
+    paths = ["/a/b", "/a-b", "/A/b", "/ab", "/aB", "/a/b/c", "/a-b-c", "/A", "/a"]
+    assert len({link_id(path) for path in paths}) == len(paths)
+
+
+def test_link_ids_of_paths_that_read_alike_do_not_collide() -> None:
+    made = synthesize(
+        workload(
+            lustre={
+                "links": [
+                    {"path": "/a-b", "source": "s3://other-bucket/one/"},
+                    {"path": "/a/b", "source": "s3://other-bucket/two/"},
+                ]
+            }
+        )
+    )
+    assert len(made.of("small-hot", "AWS::FSx::DataRepositoryAssociation")) == 2
+
+
+# ---- not deployable yet
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"hot_tier": "express", "dataset": SMALL["dataset"] | {"interface": "object"}}, "express"),
+        ({"file_access": "s3-files"}, "s3-files"),
+        (
+            {"lustre": {"deployment_type": "PERSISTENT_1", "storage_type": "HDD", "per_unit_storage_throughput": 40}},
+            "HDD",
+        ),
+    ],
+)
+def test_what_is_planned_but_not_built_yet_is_a_clear_error(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(NotDeployableError, match=f"not deployable yet: .*{named}"):
+        synthesize(workload(**changes))
+
+
+# ---- TrainingStorage
+
+
+def one_stack(app: cdk.App, a_plan: Plan, *, region: str = "us-east-1", fleet: bool = True) -> Template:
+    stack = cdk.Stack(app, "Mine", env=cdk.Environment(account="111111111111", region=region))
+    vpc = ec2.Vpc.from_vpc_attributes(stack, "Vpc", vpc_id="vpc-0abc", availability_zones=["us-east-1a"])
+    subnet = ec2.Subnet.from_subnet_id(stack, "Subnet", "subnet-0abc")
+    TrainingStorage(stack, "Storage", plan=a_plan, vpc=vpc, subnet=subnet, fleet=fleet)
+    return Template.from_stack(stack)
+
+
+def test_one_construct_makes_lake_file_system_fleet_and_dashboard(app: cdk.App) -> None:
+    template = one_stack(app, planned())
+    for kind in (
+        "AWS::S3::Bucket",
+        "AWS::FSx::FileSystem",
+        "AWS::AutoScaling::AutoScalingGroup",
+        "AWS::CloudWatch::Dashboard",
+    ):
+        template.resource_count_is(kind, 1)
+    template.resource_count_is("AWS::EC2::VPC", 0)
+
+
+def test_the_fleet_can_be_left_out(app: cdk.App) -> None:
+    template = one_stack(app, planned(), fleet=False)
+    template.resource_count_is("AWS::AutoScaling::AutoScalingGroup", 0)
+    template.resource_count_is("AWS::FSx::FileSystem", 1)
+
+
+def test_a_stack_of_another_region_is_refused_before_anything_is_made(app: cdk.App) -> None:
+    with pytest.raises(ValidationError, match="another region"):
+        one_stack(app, planned(), region="eu-west-1")
+
+
+def test_a_foreign_source_bucket_is_linked_and_readable(app: cdk.App) -> None:
+    template = one_stack(app, planned(dataset=SMALL["dataset"] | {"source": "s3://their-bucket/images/"}))
+    links = template.find_resources("AWS::FSx::DataRepositoryAssociation")
+    sources = [link["Properties"]["DataRepositoryPath"] for link in links.values()]
+    assert "s3://their-bucket/images/" in sources

@@ -1,0 +1,70 @@
+"""The rights for links, field report 11."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from training_storage.planner import plan
+from training_storage.planner.rights import deploy_rights
+from training_storage.workload import Workload
+
+
+def rights(**changes: Any) -> dict[str, Any]:
+    workload: dict[str, Any] = {
+        "name": "run",
+        "region": "us-east-1",
+        "availability_zone_id": "use1-az6",
+        "account": "111111111111",
+        "compute": {"instance_type": "p5en.48xlarge", "instance_count": 20},
+        "dataset": {"size": "10 TB", "average_file_size": "100 MB", "read_rate": {"per_accelerator": "50 MB/s"}},
+    }
+    return deploy_rights(plan(Workload.model_validate(workload | changes)))  # type: ignore[return-value]
+
+
+def resources(document: dict[str, Any]) -> list[str]:
+    return [resource for statement in document["Statement"] for resource in statement["Resource"]]
+
+
+def test_report_11_names_both_the_bucket_and_its_objects() -> None:
+    found = resources(rights(data_lake={"bucket": "my-lake"}))
+    assert "arn:aws:s3:::my-lake" in found
+    assert "arn:aws:s3:::my-lake/*" in found
+
+
+def test_report_11_holds_every_right_that_fsx_asks_for() -> None:
+    # facts: deploy_role_actions of data repository associations, and the three of the error text.
+    actions = {action for statement in rights()["Statement"] for action in statement["Action"]}
+    assert actions >= {
+        "fsx:CreateDataRepositoryAssociation", "fsx:DescribeDataRepositoryAssociations", "fsx:TagResource", "s3:Get*",
+        "s3:List*", "s3:PutObject", "s3:PutBucketPolicy", "iam:CreateServiceLinkedRole", "iam:AttachRolePolicy",
+        "iam:PutRolePolicy",
+    }  # fmt: skip
+
+
+def test_report_11_names_every_linked_bucket() -> None:
+    links = [
+        {"path": "/a", "source": "s3://first-bucket/x/"},
+        {"path": "/b", "source": "s3://second-bucket/y/"},
+    ]
+    found = resources(rights(lustre={"links": links}))
+    assert {"arn:aws:s3:::first-bucket", "arn:aws:s3:::second-bucket"} <= set(found)
+
+
+def test_a_lake_that_is_still_to_be_made_stands_as_its_output() -> None:
+    assert "arn:aws:s3:::${DataLakeBucketName}" in resources(rights())
+
+
+@pytest.mark.parametrize(
+    ("region", "zone", "partition"),
+    [("cn-north-1", "cnn1-az1", "aws-cn"), ("us-gov-west-1", "usgw1-az1", "aws-us-gov")],
+)
+def test_arns_have_the_partition_of_the_region(region: str, zone: str, partition: str) -> None:
+    settings = {"deployment_type": "SCRATCH_2"}
+    found = resources(rights(region=region, availability_zone_id=zone, lustre=settings))
+    assert all(arn.startswith(f"arn:{partition}:") for arn in found)
+
+
+def test_without_links_nothing_is_needed() -> None:
+    assert rights(lustre={"links": []})["Statement"] == []
