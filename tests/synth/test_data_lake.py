@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -492,3 +493,30 @@ def test_options_of_a_new_bucket_do_not_go_with_an_existing_one(stack: cdk.Stack
 def test_retain_goes_with_an_existing_bucket(stack: cdk.Stack) -> None:
     DataLake(stack, "Lake", bucket=their_bucket(stack), removal_policy=cdk.RemovalPolicy.RETAIN)
     assert Template.from_stack(stack).find_resources(BUCKET, Match.any_value()) == {}
+
+
+@pytest.mark.parametrize("references", ["strong", "weak"])
+def test_report_39_grants_to_another_stack_leave_the_lake_without_references(
+    cdk_context: dict[str, Any], tmp_path: Path, references: str
+) -> None:
+    app = cdk.App(
+        context={**cdk_context, "@aws-cdk/core:defaultCrossStackReferences": references},
+        outdir=str(tmp_path / "cdk.out"),
+        analytics_reporting=False,
+        builtin_cloud_formation_validation=False,
+    )
+    lake_stack, compute = cdk.Stack(app, "Lake"), cdk.Stack(app, "Compute")
+    DataLake(lake_stack, "Lake").grant_read_write(role(compute), prefix="checkpoints/")
+    text = json.dumps(Template.from_stack(lake_stack).to_json())
+    assert "Fn::ImportValue" not in text
+    assert "Fn::GetStackOutput" not in text
+    assert len(statements(compute)) == 3
+    assert compute.dependencies == [lake_stack]
+    assert lake_stack.dependencies == []
+
+
+def test_a_lake_of_a_nested_stack_carries_the_id_of_that_stack(stack: cdk.Stack) -> None:
+    nested = cdk.NestedStack(stack, "Nested")
+    DataLake(nested, "Lake")
+    ((head, _),) = generated(nested)
+    assert head.startswith("storage-")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -30,6 +31,7 @@ from tests.synth.storage import (
     warnings,
 )
 from training_storage.errors import NotDeployableError, ValidationError
+from training_storage.tiers.data_lake import DataLake
 from training_storage.tiers.lustre import LustreFileSystem
 
 LOG_GROUP = "AWS::Logs::LogGroup"
@@ -659,3 +661,26 @@ def test_report_39_rules_stand_in_the_clients_stack_and_storage_refers_to_nothin
 
 def rules_of_tree(hot: LustreFileSystem) -> list[Any]:
     return [child for child in hot.node.children if child.node.id.startswith("Self")]
+
+
+def test_a_client_of_the_same_stack_may_wait_for_the_file_system(stack: cdk.Stack) -> None:
+    hot = file_system(stack)
+    group = client(stack, open_outbound=True)
+    group.node.add_dependency(hot)
+    rules = hot.allow_client(group)
+    needed = set(only(stack, FILE_SYSTEM)["DependsOn"])
+    assert not needed & {stack.resolve(rule.logical_id) for rule in rules}
+
+
+def test_report_38_the_same_settings_give_the_same_bytes_in_two_folders(make_app: Any) -> None:
+    texts = []
+    for _ in range(2):
+        app = make_app()
+        lake_stack, hot_stack = cdk.Stack(app, "Lake"), cdk.Stack(app, "Hot")
+        lake = DataLake(lake_stack, "Lake")
+        hot = file_system(hot_stack)
+        hot.add_link("Data", file_system_path="/datasets", bucket=lake, bucket_prefix="datasets/")
+        hot.allow_client(client(hot_stack, open_outbound=True))
+        folder = app.synth().directory
+        texts.append([(Path(folder) / f"{name}.template.json").read_bytes() for name in ("Lake", "Hot")])
+    assert texts[0] == texts[1]
