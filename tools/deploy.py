@@ -79,7 +79,7 @@ def _deploy(path: Path, workload: Workload, *, real: bool) -> int:
         )
         print("With a real account: sign in (aws sso login, or AWS_PROFILE), then")
         print(
-            "  make deploy TARGET=aws WORKLOAD=examples/llama3-70b.yaml      and later      cdk destroy --all -c workload=..."
+            "  make deploy TARGET=aws WORKLOAD=FILE     (read `training-storage plan FILE` first: it starts the fleet)"
         )
     return 0
 
@@ -89,7 +89,8 @@ def _print_outputs(outputs: dict[str, dict[str, str]]) -> None:
     for column in ("stack", "output", "value"):
         table.add_column(column, overflow="fold")
     for stack in sorted(outputs):
-        for key in sorted(outputs[stack]):
+        # Exports are CloudFormation's own wiring between the stacks.
+        for key in sorted(key for key in outputs[stack] if not key.startswith("ExportsOutput")):
             table.add_row(stack, key, outputs[stack][key])
     Console().print(table)
 
