@@ -113,7 +113,7 @@ def kind_of(settings: LustreSettings) -> str:
 
 def listed(values: tuple[int, ...] | tuple[str, ...]) -> str:
     """Values as messages say them: ``125, 250, 500 or 1000``."""
-    words = [f"{value:,}" if isinstance(value, int) and value >= 10_000 else str(value) for value in values]
+    words = list(map(str, values))
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 

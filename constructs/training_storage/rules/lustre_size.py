@@ -26,7 +26,7 @@ from training_storage.rules.lustre_settings import (
 def _steps(row: StorageOption, tier: int | None) -> str:
     step = row.step_gib.get(tier or 0) or row.step_gib.get(0)
     if step is None:  # the step depends on a tier that is not known yet
-        return ", ".join(f"multiples of {gib:,} GiB at {key} MB/s per TiB" for key, gib in sorted(row.step_gib.items()))
+        return ", ".join(f"multiples of {gib} GiB at {key} MB/s per TiB" for key, gib in sorted(row.step_gib.items()))
     first = [gib for gib in row.first_gib if gib != step]
     return (f"{', '.join(map(str, first))}, then " if first else "") + f"multiples of {step} GiB"
 
@@ -35,9 +35,8 @@ def _illegal_capacity(settings: LustreSettings, *, efa: bool, what: str) -> Iter
     row, gib, given = row_of(settings), settings.storage_capacity_gib, settings.per_unit_storage_throughput
     if row is None or gib is None or not row.step_gib:
         return
-    tier = (
-        given if given in row.tiers else None
-    )  # with a tier that is none, a capacity may still be wrong at every tier
+    # Beside a tier that does not exist, a capacity may still be wrong at every tier that does.
+    tier = given if given in row.tiers else None
     steps = row.efa_step_gib if efa else row.step_gib
     tiers = (tier,) if tier is not None else row.tiers or (0,)
     lustre = default_catalog().lustre

@@ -58,7 +58,7 @@ class DataLake(Construct):
         construct_id: Id in the parent.
         bucket: A bucket that exists already. Left out, a bucket is made. Goes with ``encryption_key`` only.
         bucket_name: Name of the new bucket, no dots. Left out, a name is made of the stack's name and id.
-        encryption: ``s3`` or ``kms``. Left out, ``kms`` with Bucket Keys.
+        encryption: ``s3`` or ``kms``. Left out, or a token, ``kms`` with Bucket Keys.
         encryption_key: Key of the bucket. Left out with ``kms``, a key of its own with yearly rotation is made, whose
             policy lets FSx use it for linked file systems. For an existing bucket: the key it is encrypted with, so
             that grants reach it; left out, the key that the bucket object knows.
@@ -131,7 +131,7 @@ class DataLake(Construct):
             lifetime = {name: age or cdk.Duration.days(DEFAULT_DAYS[name]) for name, age in ages.items()}
             self.bucket, self.encryption_key = self._make(
                 name=bucket_name or unique_name(self, length=_LONGEST_BUCKET_NAME),
-                encryption=encryption or "kms",
+                encryption=concrete(encryption) or "kms",
                 key=encryption_key,
                 versioned=versioned is not False,
                 removal_policy=removal_policy or cdk.RemovalPolicy.RETAIN,
