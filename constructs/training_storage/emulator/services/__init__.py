@@ -16,6 +16,7 @@ def install(patches: Patches) -> None:
         general,
         managed_policies,
         parameters,
+        s3,
         state_machines,
     )
 
@@ -28,6 +29,7 @@ def install(patches: Patches) -> None:
         fsx,
         functions,
         parameters,
+        s3,
         state_machines,
     ):
         module.install(patches)

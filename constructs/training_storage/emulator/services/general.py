@@ -24,12 +24,11 @@ def template_location(url: str) -> tuple[str, str]:
 
 
 def install(patches: Patches) -> None:
-    """Correct template URLs, bucket policies and the JSON of dates; answer what the command line asks on the side."""
+    """Correct template URLs and the JSON of dates; answer what the command line asks on the side."""
     from moto.cloudformation import responses, utils
     from moto.core import utils as core
     from moto.cloudtrail.responses import CloudTrailResponse
-    from moto.iam.access_control import PermissionResult
-    from moto.s3.models import FakeBucket, s3_backends
+    from moto.s3.models import s3_backends
 
     patches.set(core, "create_loader", clients.loader)
 
@@ -47,10 +46,6 @@ def install(patches: Patches) -> None:
 
     # The CDK command line looks for the API call behind a failed deployment; here nobody keeps such a trail.
     patches.set(CloudTrailResponse, "lookup_events", lambda _self: json.dumps({"Events": []}))
-
-    # moto reads bucket policies without their conditions, so that "deny without TLS" denies everything. It enforces no
-    # other policy; half a check would only hide what the emulator does not show.
-    patches.set(FakeBucket, "get_permission", lambda _bucket, _action, _resource: PermissionResult.NEUTRAL)
 
     default = json.JSONEncoder.default
 
