@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from training_storage.planner.words import number
+
 if TYPE_CHECKING:
     from training_storage.planner.model import Demand, LinkPlan, LustrePlan, MountPlan, Plan
 
@@ -35,7 +37,7 @@ def render_plan(plan: Plan, *, width: int = 100, color: bool = False) -> str:
     page.paragraph(_headline(plan), style=_BOLD)
     fleet = plan.compute
     page.paragraph(
-        f"{fleet.instance_count} x {fleet.instance_type}, {_number(plan.accelerators)} accelerators, {fleet.purchase}, "
+        f"{fleet.instance_count} x {fleet.instance_type}, {number(plan.accelerators)} accelerators, {fleet.purchase}, "
         f"in {plan.workload.availability_zone_id}; EFA {_on(fleet.efa)}, placement group {fleet.placement_group}; "
         f"the data lake as files: {_ACCESS[plan.tiers.file_access]}"
     )
@@ -66,7 +68,13 @@ def render_plan(plan: Plan, *, width: int = 100, color: bool = False) -> str:
 
 def _headline(plan: Plan) -> str:
     reason = next((each.because for each in plan.decisions if each.rule == "hot-tier" and each.verdict == "chosen"), "")
-    return f"{plan.name}: {_TIERS[plan.tiers.hot]}{': ' if reason else ''}{reason}"
+    size = ""
+    if plan.lustre is not None:
+        capacity = (
+            "" if plan.lustre.storage_capacity_gib is None else f"{number(plan.lustre.storage_capacity_gib)} GiB, "
+        )
+        size = f" ({capacity}{number(plan.lustre.throughput_mb_per_s)} MB/s)"
+    return f"{plan.name}: {_TIERS[plan.tiers.hot]}{size}{': ' if reason else ''}{reason}"
 
 
 class _Page:
@@ -136,11 +144,11 @@ class _Page:
         if lustre.storage_capacity_gib is not None:
             self.item("capacity", f"{_capacity(lustre)}")
         if lustre.throughput_capacity_mb_per_s is not None:
-            self.item("throughput given", f"{_number(lustre.throughput_capacity_mb_per_s)} MB/s")
+            self.item("throughput given", f"{number(lustre.throughput_capacity_mb_per_s)} MB/s")
         self.item("EFA", _efa(lustre))
         if lustre.metadata_mode is not None and lustre.metadata_iops is not None:
-            self.item("metadata", f"{_number(lustre.metadata_iops)} IOPS, {lustre.metadata_mode}")
-        self.item("servers", f"{_number(lustre.servers)}, {_number(lustre.ip_addresses)} addresses in the subnet")
+            self.item("metadata", f"{number(lustre.metadata_iops)} IOPS, {lustre.metadata_mode}")
+        self.item("servers", f"{number(lustre.servers)}, {number(lustre.ip_addresses)} addresses in the subnet")
         if lustre.ranking_usd_per_month is not None:
             price = f"{lustre.ranking_usd_per_month:,.0f} USD a month for storage and metadata"
             self.item("ranked at", f"{price}, by the prices of us-east-1; not an estimate of your bill")
@@ -172,37 +180,33 @@ class _Page:
 
 def _demand_rows(demand: Demand, plan: Plan) -> Iterator[tuple[str, str, str]]:
     lustre, count = plan.lustre, plan.compute.instance_count
-    yield (
-        "reads",
-        _rate(demand.read_mb_per_s),
-        ""
-        if demand.read_mb_per_s_per_accelerator is None
-        else f"{_number(demand.read_mb_per_s_per_accelerator)} MB/s an accelerator, "
-        f"{_number(demand.read_mb_per_s_per_instance or 0)} MB/s an instance",
-    )
-    opens = "" if lustre is None or lustre.metadata_iops is None else f"{_number(2 * lustre.metadata_iops)} a second"
+    yield "reads", _rate(demand.read_mb_per_s), ""
+    if demand.read_mb_per_s is not None:
+        yield "  an instance", _rate(demand.read_mb_per_s_per_instance), ""
+        yield "  an accelerator", _rate(demand.read_mb_per_s_per_accelerator), ""
+    opens = "" if lustre is None or lustre.metadata_iops is None else f"{number(2 * lustre.metadata_iops)} a second"
     yield "file opens", _known(demand.file_opens_per_s, " a second"), opens
     if demand.checkpoint_gib is not None:
         yield "one checkpoint", _known(demand.checkpoint_gib, " GiB"), ""
         yield "save", _rate(demand.checkpoint_write_mb_per_s), ""
         yield "restore", _rate(demand.restore_read_mb_per_s), ""
-    together = "" if lustre is None else f"{_number(lustre.throughput_mb_per_s)} MB/s baseline of the disks"
+    together = "" if lustre is None else f"{number(lustre.throughput_mb_per_s)} MB/s baseline of the disks"
     yield "all together", _rate(demand.required_mb_per_s), together
     if lustre is not None and demand.required_mb_per_s is not None:
         share = demand.required_mb_per_s / count
-        yield "one instance", _rate(share), f"{_number(lustre.client_limit_mb_per_s)} MB/s at most"
+        yield "  an instance", _rate(share), f"{number(lustre.client_limit_mb_per_s)} MB/s at most"
     granted = (
-        "" if lustre is None or lustre.storage_capacity_gib is None else f"{_number(lustre.storage_capacity_gib)} GiB"
+        "" if lustre is None or lustre.storage_capacity_gib is None else f"{number(lustre.storage_capacity_gib)} GiB"
     )
     if plan.tiers.hot != "none":
-        yield "hot capacity", f"{_number(demand.hot_capacity_gib)} GiB", granted
+        yield "hot capacity", f"{number(demand.hot_capacity_gib)} GiB", granted
 
 
 def _capacity(lustre: LustrePlan) -> str:
     granted = lustre.storage_capacity_gib or 0
     return (
-        f"{_number(granted)} GiB granted for {_number(lustre.asked_capacity_gib)} GiB asked; "
-        f"{_number(lustre.throughput_mb_per_s)} MB/s"
+        f"{number(granted)} GiB granted for {number(lustre.asked_capacity_gib)} GiB asked; "
+        f"{number(lustre.throughput_mb_per_s)} MB/s"
     )
 
 
@@ -211,7 +215,7 @@ def _efa(lustre: LustrePlan) -> str:
         return "off: clients use TCP"
     step = ""
     if lustre.storage_capacity_gib is not None and lustre.servers:
-        size = _number(lustre.storage_capacity_gib / lustre.servers)
+        size = number(lustre.storage_capacity_gib / lustre.servers)
         step = (
             f"; it can only be sized in steps of {size} GiB at this tier, and neither EFA nor the tier can change later"
         )
@@ -244,14 +248,8 @@ def _read_only(value: bool) -> str:
     return "read-only" if value else "read-write"
 
 
-def _number(value: float) -> str:
-    if value >= 100 or value == int(value):
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
-
-
 def _known(value: float | None, unit: str) -> str:
-    return "not known" if value is None else f"{_number(value)}{unit}"
+    return "not known" if value is None else f"{number(value)}{unit}"
 
 
 def _rate(value: float | None) -> str:

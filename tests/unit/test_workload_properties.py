@@ -1,0 +1,94 @@
+"""Random workload files are read, or refused with our own error: never anything else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from tests.strategies import broken_workload_dicts, dump_workload, workload_dicts
+from training_storage.errors import WorkloadError
+from training_storage.workload import Workload, parse_workload, workload_from_dict
+
+FAST = settings(derandomize=True, max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+SLOW = settings(FAST, derandomize=False, max_examples=2000)
+
+
+def check_valid(data: dict[str, Any]) -> None:
+    """A legal file is read, the same as text and as plain data."""
+    assert parse_workload(dump_workload(data)) == workload_from_dict(data)
+
+
+def check_broken(data: dict[str, Any]) -> None:
+    """A broken file is read after all, or refused with problems that can be printed."""
+    text = dump_workload(data)
+    for as_text in (True, False):
+        error: WorkloadError | None = None
+        try:
+            parse_workload(text) if as_text else workload_from_dict(data)
+        except WorkloadError as caught:
+            error = caught
+        if error is not None:
+            assert error.problems
+            assert all(problem.what and problem.to_dict() for problem in error.problems)
+            assert len(str(error)) < 200_000
+
+
+@FAST
+@given(workload_dicts())
+def test_legal_files_are_read(data: dict[str, Any]) -> None:
+    check_valid(data)
+
+
+@FAST
+@given(broken_workload_dicts())
+def test_broken_files_are_refused_with_our_error(data: dict[str, Any]) -> None:
+    check_broken(data)
+
+
+@pytest.mark.slow
+@SLOW
+@given(workload_dicts())
+def test_two_thousand_legal_files_are_read(data: dict[str, Any]) -> None:
+    check_valid(data)
+
+
+@pytest.mark.slow
+@SLOW
+@given(broken_workload_dicts())
+def test_two_thousand_broken_files_are_refused_with_our_error(data: dict[str, Any]) -> None:
+    check_broken(data)
+
+
+def test_every_key_of_the_file_occurs_among_random_files() -> None:
+    from training_storage.workload.section import Section
+
+    wanted: set[str] = set()
+
+    def walk(section: type[Section], path: str) -> None:
+        for key, name in section.keys().items():
+            wanted.add(f"{path}{key}")
+            inner = section.fields[name].section
+            if inner is not None:
+                walk(inner, f"{path}{key}.")
+
+    walk(Workload, "")
+    seen: set[str] = set()
+
+    def note(value: Any, path: str) -> None:
+        if isinstance(value, list):
+            for each in value:
+                note(each, path)
+        elif isinstance(value, dict):
+            for key, child in value.items():
+                seen.add(f"{path}{key}")
+                note(child, f"{path}{key}.")
+
+    @settings(FAST, max_examples=400)
+    @given(workload_dicts())
+    def collect(data: dict[str, Any]) -> None:
+        note(data, "")
+
+    collect()
+    assert wanted - seen == set()
