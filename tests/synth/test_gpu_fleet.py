@@ -225,6 +225,7 @@ def test_the_signal_can_be_left_out(app: cdk.App) -> None:
     made = Made(app, signal=False)
     assert "CreationPolicy" not in made.group
     assert "signal-resource" not in json.dumps(made.launch["UserData"])
+    assert "cloudformation:SignalResource" not in json.dumps(statements(made.template))
 
 
 def test_a_deploy_replaces_no_instance_and_no_size(app: cdk.App) -> None:

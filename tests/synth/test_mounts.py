@@ -577,6 +577,12 @@ def test_one_path_in_another_fails_naming_both(app: cdk.App) -> None:
     assert "/data and /data/lake" in refused(app, mounts=mounts)
 
 
+def test_two_paths_with_one_unit_name_fail_naming_both(app: cdk.App) -> None:
+    general = bucket(app)
+    mounts = [MountpointMount(bucket=general, path=path) for path in ("/a/b", "/a-b")]
+    assert "/a/b and /a-b" in refused(app, mounts=mounts)
+
+
 @pytest.mark.parametrize("environment", [{"lower": "x"}, {"NAME": 'a"b'}, {"NAME": "a$b"}, {"NAME": "line\nbreak"}])
 def test_lines_that_a_shell_would_read_otherwise_are_refused(app: cdk.App, environment: dict[str, str]) -> None:
     assert "/etc/training-storage/env" in refused(app, environment=environment)

@@ -2,7 +2,8 @@
 
 from training_storage.compute.bootstrap import Signal
 from training_storage.compute.gpu_fleet import GpuFleet
-from training_storage.compute.mounts import BucketAccess, LustreMount, MountpointMount, NodeStorage
+from training_storage.compute.mount_model import BucketAccess, LustreMount, MountpointMount
+from training_storage.compute.mounts import NodeStorage
 from training_storage.compute.network import ImportedNetwork, TrainingNetwork
 
 __all__ = [

@@ -25,10 +25,12 @@ from training_storage.compute.capacity import (
     schedule_time,
 )
 from training_storage.compute.efa import add_self_rules, late_group_ids, network_interfaces
+from training_storage.compute.fleet_checks import public_name, shape_problems
 from training_storage.compute.images import default_root_device_name, image_id
-from training_storage.compute.mounts import LustreMount, NodeStorage
+from training_storage.compute.mounts import NodeStorage
+from training_storage.compute.node_rights import node_statements
 from training_storage.compute.user_data import worst_case_bytes
-from training_storage.errors import Problem, ValidationError
+from training_storage.errors import ValidationError
 from training_storage.rules.base import find_problems
 from training_storage.rules.fleet import FLEET_RULES, FleetSettings
 
@@ -143,8 +145,8 @@ class GpuFleet(Construct):
             efa = facts is not None and facts.has_efa and count is not None and count > 1
         if placement_group == "auto":
             placement_group = "cluster" if purchase == "on-demand" and efa else "none"
-        if signal is None:
-            signal = user_data is None and purchase != "capacity-block"
+        # A capacity block starts empty: its nodes boot when no stack waits any more.
+        waits = purchase != "capacity-block" and (user_data is None if signal is None else signal)
         stack = cdk.Stack.of(scope)
         problems = [
             *find_problems(
@@ -163,13 +165,13 @@ class GpuFleet(Construct):
                     end=end,
                     placement_group=placement_group if isinstance(placement_group, str) else "of your own",
                     efa=efa,
-                    public_subnet=_public_name(vpc, subnet),
+                    public_subnet=public_name(vpc, subnet),
                     image=concrete(image),
                     root_volume_gib=concrete(root_volume_gib),
-                    user_data_bytes=_size_before(stack, storage, user_commands, user_data, signal),
+                    user_data_bytes=_size_before(stack, storage, user_commands, user_data, signal=waits),
                 ),
             ),
-            *_shape_problems(subnet, storage, user_commands, user_data),
+            *shape_problems(subnet, storage, user_commands, user_data),
         ]
         if problems:
             raise ValidationError(problems, where=where)
@@ -189,11 +191,11 @@ class GpuFleet(Construct):
         rules = add_self_rules(self, self.security_group) if efa else []
         if storage is not None:
             rules += storage.attach(client=self, grantee=self)
-        policy = self._policy()
+        policy = iam.Policy(self, "Policy", roles=[self.role], statements=node_statements(stack, signal=waits))
 
         # The id of the group goes into user data as text: a reference would run in a circle.
         group_id = cdk.Lazy.uncached_string(_LogicalId(self))
-        target = Signal(stack_name=stack.stack_name, logical_id=group_id) if signal else None
+        target = Signal(stack_name=stack.stack_name, logical_id=group_id) if waits else None
         self.user_data: ec2.UserData = user_data or _user_data(stack, storage, user_commands, target)
         self.node.add_validation(_UserDataSize(self))
 
@@ -247,7 +249,7 @@ class GpuFleet(Construct):
             health_check_type="EC2",
         )
         cdk.Tags.of(self.auto_scaling_group).add("Name", self.node.path)
-        if signal and not starts_empty:
+        if waits:
             timeout = signal_timeout or cdk.Duration.minutes(DEFAULT_SIGNAL_TIMEOUT_MINUTES)
             self.auto_scaling_group.cfn_options.creation_policy = cdk.CfnCreationPolicy(
                 resource_signal=cdk.CfnResourceSignal(count=instance_count, timeout=timeout.to_iso_string())
@@ -292,37 +294,6 @@ class GpuFleet(Construct):
 
     def _group_ids(self) -> list[str]:
         return late_group_ids(self.connections)
-
-    def _policy(self) -> iam.Policy:
-        """Rights that every node has: access through Systems Manager, and the signal to its own stack."""
-        stack = cdk.Stack.of(self)
-        instances = stack.format_arn(service="ec2", resource="instance", resource_name="*")
-        return iam.Policy(
-            self,
-            "Policy",
-            roles=[self.role],
-            statements=[
-                # What Session Manager and Run Command need of AmazonSSMManagedInstanceCore, which would also read every
-                # parameter of the account. The message services have no resources to name.
-                iam.PolicyStatement(actions=["ssm:UpdateInstanceInformation"], resources=[instances]),
-                iam.PolicyStatement(
-                    actions=[
-                        "ec2messages:AcknowledgeMessage",
-                        "ec2messages:DeleteMessage",
-                        "ec2messages:FailMessage",
-                        "ec2messages:GetEndpoint",
-                        "ec2messages:GetMessages",
-                        "ec2messages:SendReply",
-                        "ssmmessages:CreateControlChannel",
-                        "ssmmessages:CreateDataChannel",
-                        "ssmmessages:OpenControlChannel",
-                        "ssmmessages:OpenDataChannel",
-                    ],
-                    resources=["*"],
-                ),
-                iam.PolicyStatement(actions=["cloudformation:SignalResource"], resources=[cdk.Aws.STACK_ID]),
-            ],
-        )
 
     def _schedule(self, size: str, start: datetime | None, end: datetime | None) -> None:
         if start is not None:
@@ -409,6 +380,7 @@ def _size_before(
     storage: NodeStorage | None,
     user_commands: Sequence[str],
     user_data: ec2.UserData | None,
+    *,
     signal: bool,
 ) -> int:
     """Measure user data before the fleet is there, with the longest logical id that CloudFormation takes."""
@@ -425,18 +397,6 @@ def _number(value: int) -> str:
     return str(value) if is_concrete(value) else cdk.Tokenization.stringify_number(value)
 
 
-def _public_name(vpc: ec2.IVpc, subnet: ec2.ISubnet) -> str | None:
-    """Return the name of the subnet where it is one of the public subnets of the VPC, as far as CDK knows."""
-    if isinstance(subnet, list | tuple):
-        return None
-    public = isinstance(subnet, ec2.PublicSubnet) or any(
-        subnet.subnet_id == other.subnet_id for other in vpc.public_subnets
-    )
-    if not public:
-        return None
-    return subnet.subnet_id if is_concrete(subnet.subnet_id) else subnet.node.path
-
-
 def _placement(
     asked: str | ec2.IPlacementGroup, made: ec2.CfnPlacementGroup | None
 ) -> ec2.CfnLaunchTemplate.PlacementProperty | None:
@@ -445,57 +405,3 @@ def _placement(
     if isinstance(asked, str):
         return None if asked == "none" else ec2.CfnLaunchTemplate.PlacementProperty(group_name=asked)
     return ec2.CfnLaunchTemplate.PlacementProperty(group_name=asked.placement_group_name)
-
-
-def _shape_problems(
-    subnet: ec2.ISubnet,
-    storage: NodeStorage | None,
-    user_commands: Sequence[str],
-    user_data: ec2.UserData | None,
-) -> list[Problem]:
-    """Return what the service rules don't cover: one subnet, one zone, one source of user data."""
-    problems: list[Problem] = []
-    if isinstance(subnet, list | tuple):
-        problems.append(
-            Problem(
-                what="more than one subnet",
-                path="subnet",
-                value=f"{len(subnet)} subnets",
-                allowed="one: Lustre, EFA and placement groups each live in one zone",
-                fix="give the subnet that the file system stands in",
-            )
-        )
-    if user_data is not None and (storage is not None or user_commands):
-        problems.append(
-            Problem(
-                what="user_data together with storage or user_commands",
-                path="user_data",
-                allowed="user_data alone, or storage and user_commands",
-                fix="append the bootstrap to your user data with NodeStorage.add_to, and its rights with attach",
-            )
-        )
-    zone = _zone(subnet)
-    for mount in storage.mounts if storage is not None else ():
-        other = _zone(getattr(mount.file_system, "subnet", None)) if isinstance(mount, LustreMount) else None
-        if zone is not None and other is not None and zone != other:
-            problems.append(
-                Problem(
-                    what=f"the fleet stands in {zone} and the file system in {other}",
-                    path="subnet",
-                    value=zone,
-                    allowed=f"a subnet in {other}",
-                    fix="take one zone for both: EFA does not cross zones, and other traffic is charged both ways",
-                )
-            )
-    return problems
-
-
-def _zone(subnet: object) -> str | None:
-    """Return the zone name of a subnet where CDK knows it."""
-    if subnet is None or isinstance(subnet, list | tuple):
-        return None
-    try:
-        zone = subnet.availability_zone  # type: ignore[attr-defined]
-    except RuntimeError:  # an imported subnet whose zone was not given
-        return None
-    return zone if isinstance(zone, str) and is_concrete(zone) else None

@@ -222,11 +222,16 @@ class TrainingNetwork(Construct):
             self, "FlowLogGroup", retention=logs.RetentionDays.ONE_MONTH, removal_policy=cdk.RemovalPolicy.DESTROY
         )
         role = iam.Role(self, "FlowLogRole", assumed_by=iam.ServicePrincipal("vpc-flow-logs.amazonaws.com"))
-        role.add_to_policy(
-            iam.PolicyStatement(
-                actions=["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
-                resources=[group.log_group_arn],
-            )
+        policy = iam.Policy(
+            self,
+            "FlowLogPolicy",
+            roles=[role],
+            statements=[
+                iam.PolicyStatement(
+                    actions=["logs:CreateLogStream", "logs:DescribeLogStreams", "logs:PutLogEvents"],
+                    resources=[group.log_group_arn],
+                )
+            ],
         )
         flow_log = ec2.CfnFlowLog(
             self,
@@ -238,7 +243,7 @@ class TrainingNetwork(Construct):
             log_group_name=group.log_group_name,
             deliver_logs_permission_arn=role.role_arn,
         )
-        flow_log.node.add_dependency(role)
+        flow_log.node.add_dependency(policy)
 
 
 _SERVICE_IDS = {

@@ -1,0 +1,41 @@
+"""Rights that every node has, whatever it mounts."""
+
+from __future__ import annotations
+
+import aws_cdk as cdk
+from aws_cdk import aws_iam as iam
+
+
+def node_statements(stack: cdk.Stack, *, signal: bool) -> list[iam.PolicyStatement]:
+    """Return access through Systems Manager, and the signal to the own stack.
+
+    It is what Session Manager and Run Command need of ``AmazonSSMManagedInstanceCore``; that managed policy would let
+    nodes read every parameter of the account. The message services have no resources to name (Service Authorization
+    Reference, ec2messages and ssmmessages).
+
+    Args:
+        stack: Stack of the nodes.
+        signal: Whether nodes signal to it.
+    """
+    instances = stack.format_arn(service="ec2", resource="instance", resource_name="*")
+    statements = [
+        iam.PolicyStatement(actions=["ssm:UpdateInstanceInformation"], resources=[instances]),
+        iam.PolicyStatement(
+            actions=[
+                "ec2messages:AcknowledgeMessage",
+                "ec2messages:DeleteMessage",
+                "ec2messages:FailMessage",
+                "ec2messages:GetEndpoint",
+                "ec2messages:GetMessages",
+                "ec2messages:SendReply",
+                "ssmmessages:CreateControlChannel",
+                "ssmmessages:CreateDataChannel",
+                "ssmmessages:OpenControlChannel",
+                "ssmmessages:OpenDataChannel",
+            ],
+            resources=["*"],
+        ),
+    ]
+    if signal:
+        statements.append(iam.PolicyStatement(actions=["cloudformation:SignalResource"], resources=[cdk.Aws.STACK_ID]))
+    return statements
