@@ -238,15 +238,13 @@ def _lustre(draw: st.DrawFn, region: str, facts: InstanceType | None) -> Data:
     if persistent2:
         optional["metadata_iops"] = st.sampled_from(["automatic", 192_000])
         optional["efa"] = st.sampled_from(["auto", True, False])
-        if facts is not None and facts.gds:
-            optional["gds"] = st.booleans()
     if kind != "SCRATCH_2":
         optional["kms_key_arn"] = st.just(_arn("kms", region, "key/01234567-89ab-cdef-0123-456789abcdef"))
     out = draw(_optional({"deployment_type": st.just(kind)} if kind else {}, optional))
     if kind == "PERSISTENT_1":
         out["per_unit_storage_throughput"] = draw(st.sampled_from([50, 100, 200]))
-    if out.get("efa") is False:
-        out.pop("gds", None)
+    if persistent2 and facts is not None and facts.gds and draw(st.booleans()):
+        out["gds"] = out.get("efa") is not False
     links = draw(st.sampled_from(["default", "none", "some"]))
     if links == "none":
         out["links"] = []
@@ -428,7 +426,7 @@ def broken_workload_dicts(draw: st.DrawFn) -> Data:
     for _ in range(draw(st.integers(1, 5))):
         container = draw(st.sampled_from(_containers(data)))
         places = sorted(container) if isinstance(container, dict) else list(range(len(container)))
-        change = draw(st.sampled_from(["replace", "replace", "remove", "add", "misspell", "move"]))
+        change = draw(st.sampled_from(["replace", "replace", "remove", "add", "misspell", "move", "double"]))
         if change == "add" or not places:
             if isinstance(container, dict):
                 key = draw(
@@ -439,6 +437,10 @@ def broken_workload_dicts(draw: st.DrawFn) -> Data:
                 container.append(draw(_JUNK))
             continue
         place = draw(st.sampled_from(places))
+        if change == "double":
+            if isinstance(container, list):
+                container.append(copy.deepcopy(container[place]))
+            continue
         if change == "replace":
             container[place] = draw(_JUNK)
         elif change == "remove":

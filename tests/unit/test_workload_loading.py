@@ -491,6 +491,21 @@ def test_links_may_not_lie_in_each_other() -> None:
     assert found.rule == "links.paths-apart"
 
 
+def test_a_link_event_named_twice_is_refused() -> None:
+    links = [{"path": "/data", "source": "s3://bucket-a/a/", "import": ["new", "new"]}]
+    assert problem(with_field("lustre.links", links)).path == "lustre.links[0].import"
+
+
+def test_nine_links_are_too_many() -> None:
+    links = [{"path": f"/d{n}", "source": f"s3://bucket-a/d{n}/"} for n in range(9)]
+    assert problem(with_field("lustre.links", links)).rule == "links.count"
+
+
+def test_thousands_of_links_are_refused_with_one_problem() -> None:
+    links = [{"path": "/a", "source": "s3://bucket-a/a/"}] * 5000
+    assert problem(with_field("lustre.links", links)).value == 5000
+
+
 def test_a_reservation_needs_its_id() -> None:
     assert problem(with_field("compute.purchase", "reservation")).path == "compute.capacity_reservation_id"
 
@@ -784,6 +799,17 @@ def test_a_workload_made_in_code_is_checked() -> None:
         Compute(instance_type="p5en.48xlarge", instance_count=0)
     with pytest.raises(WorkloadError, match="says neither parameters nor size"):
         Checkpoints()
+
+
+@pytest.mark.parametrize("data", [[], "x", None, 5, {1: 2}, {"name": {}}])
+def test_plain_data_of_another_shape_is_our_error(data: Any) -> None:
+    assert problems(data)
+
+
+def test_a_section_read_by_itself_is_checked() -> None:
+    assert Network.model_validate({"internet": "none"}) == Network(internet="none")
+    with pytest.raises(WorkloadError, match="is an unknown key"):
+        Network.model_validate({"internt": "none"})
 
 
 def test_a_section_is_frozen() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from training_storage.catalog import Catalog, default_catalog
 from training_storage.errors import Problem, WorkloadError
 from training_storage.workload.checks import Draft, check
 from training_storage.workload.model import Workload
-from training_storage.workload.section import Refused
+from training_storage.workload.section import Refused, shown
 from training_storage.workload.source import LineMap, read_text, read_yaml
 
 
@@ -58,13 +59,17 @@ def _build(
     problems: list[Problem] = []
     workload: Workload | None = None
     try:
-        workload = Workload.model_validate(data)
+        workload = Workload.read(data)
     except Refused as error:
         problems.extend(error.problems)
     said = {problem.path for problem in (*problems, *found)}
     if isinstance(data, Mapping):
         facts = catalog or default_catalog()
-        problems.extend(problem for problem in check(Draft.of(data, workload), facts) if problem.path not in said)
+        problems.extend(
+            replace(problem, value=shown(problem.value))
+            for problem in check(Draft.of(data, workload), facts)
+            if problem.path not in said
+        )
     problems = _once(problems, found)
     if lines is not None:
         problems = sorted((*found, *lines.locate(problems)), key=lambda problem: problem.line or 0)

@@ -122,7 +122,7 @@ def list_of(read: Read[Any] | type[Section]) -> Read[tuple[Any, ...]]:
 
 def _reader(read: Read[Any] | type[Section]) -> tuple[Read[Any], type[Section] | None]:
     if isinstance(read, type) and issubclass(read, Section):
-        return read.model_validate, read
+        return read.read, read
     return read, getattr(read, "section", None)
 
 
@@ -136,7 +136,11 @@ def _below(path: str, value: object, problems: Iterable[Problem]) -> Iterable[Pr
 
 def shown(value: object) -> object:
     """Return a value as a message shows it."""
-    return value if value is None or isinstance(value, bool | int | float) else shorten(str(value))
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if isinstance(value, list | tuple):
+        return shorten(f"[{', '.join(map(str, value))}]")
+    return shorten(str(value))
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True, field_specifiers=(item,))
@@ -168,9 +172,19 @@ class Section:
     def model_validate(cls, data: object) -> Self:
         """Return the section of a mapping in the shape of a workload file; a section is returned as it is.
 
+        Neither catalog nor service rules are asked: ``load_workload`` and ``workload_from_dict`` do.
+
         Raises:
-            Refused: With every problem; paths are relative to the section.
+            WorkloadError: With every problem; paths are relative to the section.
         """
+        try:
+            return cls.read(data)
+        except Refused as error:
+            raise WorkloadError(error.problems, where=cls.__name__) from None
+
+    @classmethod
+    def read(cls, data: object) -> Self:
+        """Return what ``model_validate`` returns; raises ``Refused``, for the section around this one."""
         if isinstance(data, cls):
             return data
         if not isinstance(data, Mapping):
