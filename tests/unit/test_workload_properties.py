@@ -11,7 +11,9 @@ from tests.strategies import broken_workload_dicts, dump_workload, workload_dict
 from training_storage.errors import WorkloadError
 from training_storage.workload import Workload, parse_workload, workload_from_dict
 
-FAST = settings(derandomize=True, max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), database=None)
+FAST = settings(
+    derandomize=True, max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), database=None
+)
 SLOW = settings(FAST, derandomize=False, max_examples=2000)
 
 
