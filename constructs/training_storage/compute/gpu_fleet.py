@@ -13,6 +13,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
+from training_storage import _nag
 from training_storage._tokens import concrete, is_concrete
 from training_storage.catalog import default_catalog
 from training_storage.catalog.model import InstanceType
@@ -28,7 +29,7 @@ from training_storage.compute.efa import add_self_rules, late_group_ids, network
 from training_storage.compute.fleet_checks import public_name, shape_problems
 from training_storage.compute.images import default_root_device_name, image_id
 from training_storage.compute.mounts import NodeStorage
-from training_storage.compute.node_rights import node_statements
+from training_storage.compute.node_rights import acknowledge_node_statements, node_statements
 from training_storage.compute.user_data import worst_case_bytes
 from training_storage.errors import ValidationError
 from training_storage.rules.base import find_problems
@@ -192,6 +193,7 @@ class GpuFleet(Construct):
         if storage is not None:
             rules += storage.attach(client=self, grantee=self)
         policy = iam.Policy(self, "Policy", roles=[self.role], statements=node_statements(stack, signal=waits))
+        acknowledge_node_statements(policy)
 
         # The id of the group goes into user data as text: a reference would run in a circle.
         group_id = cdk.Lazy.uncached_string(_LogicalId(self))
@@ -249,6 +251,11 @@ class GpuFleet(Construct):
             health_check_type="EC2",
         )
         cdk.Tags.of(self.auto_scaling_group).add("Name", self.node.path)
+        _nag.acknowledge(
+            self.auto_scaling_group,
+            "AS3",
+            "nodes report success or failure to the stack themselves; whom else to tell is the platform team's choice",
+        )
         if waits:
             timeout = signal_timeout or cdk.Duration.minutes(DEFAULT_SIGNAL_TIMEOUT_MINUTES)
             self.auto_scaling_group.cfn_options.creation_policy = cdk.CfnCreationPolicy(

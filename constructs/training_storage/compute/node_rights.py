@@ -5,6 +5,8 @@ from __future__ import annotations
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 
+from training_storage import _nag
+
 
 def node_statements(stack: cdk.Stack, *, signal: bool) -> list[iam.PolicyStatement]:
     """Return access through Systems Manager, and the signal to the own stack.
@@ -17,7 +19,7 @@ def node_statements(stack: cdk.Stack, *, signal: bool) -> list[iam.PolicyStateme
         stack: Stack of the nodes.
         signal: Whether nodes signal to it.
     """
-    instances = stack.format_arn(service="ec2", resource="instance", resource_name="*")
+    instances = _instances(stack)
     statements = [
         iam.PolicyStatement(actions=["ssm:UpdateInstanceInformation"], resources=[instances]),
         iam.PolicyStatement(
@@ -39,3 +41,18 @@ def node_statements(stack: cdk.Stack, *, signal: bool) -> list[iam.PolicyStateme
     if signal:
         statements.append(iam.PolicyStatement(actions=["cloudformation:SignalResource"], resources=[cdk.Aws.STACK_ID]))
     return statements
+
+
+def acknowledge_node_statements(policy: iam.Policy) -> None:
+    """Acknowledge the wildcards of ``node_statements``, which no narrower resource can replace."""
+    _nag.acknowledge(policy, "IAM5[Resource::*]", "ec2messages and ssmmessages actions have no resources to name")
+    stack = cdk.Stack.of(policy)
+    _nag.acknowledge(
+        policy,
+        _nag.wildcard(stack, _instances(stack)),
+        "an instance reports itself to Systems Manager; its id is not known before it runs",
+    )
+
+
+def _instances(stack: cdk.Stack) -> str:
+    return stack.format_arn(service="ec2", resource="instance", resource_name="*")

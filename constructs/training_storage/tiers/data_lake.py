@@ -10,6 +10,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from training_storage import _nag
 from training_storage.errors import Problem, ValidationError
 from training_storage.rules.base import find_problems, require
 from training_storage.rules.data_lake import DATA_LAKE_RULES, LAKE_PREFIXES, DataLakeSettings
@@ -184,6 +185,11 @@ class DataLake(Construct):
             lifecycle_rules=_lifecycle(ages, versioned=versioned),
         )
         keep_on_replacement(bucket)
+        _nag.acknowledge(
+            bucket,
+            "S1",
+            "CloudTrail data events record who reads the lake where that is wanted; access logs need another bucket",
+        )
         if bucket.policy is not None:
             bucket.policy.apply_removal_policy(removal_policy)  # a bucket that stays keeps its TLS rule
         resource = bucket.node.default_child
