@@ -64,7 +64,9 @@ def test_a_handler_sees_the_emulated_services(aws_emulator: Emulator) -> None:
 
 
 def test_a_handler_that_raises(aws_emulator: Emulator) -> None:
-    ids = aws_emulator.deploy(with_function("def handler(event, context):\n    raise ValueError('no')\n"), "code").physical_ids
+    ids = aws_emulator.deploy(
+        with_function("def handler(event, context):\n    raise ValueError('no')\n"), "code"
+    ).physical_ids
     answer, failed = invoke(aws_emulator, ids["Function"])
     assert failed
     assert (answer["errorType"], answer["errorMessage"]) == ("ValueError", "no")
@@ -210,7 +212,9 @@ def test_a_state_machine_runs(aws_emulator: Emulator) -> None:
     while (state := machines.describe_execution(executionArn=arn["executionArn"]))["status"] == "RUNNING":
         assert time.monotonic() < deadline
         time.sleep(0.1)
-    assert state["status"] == "SUCCEEDED", machines.get_execution_history(executionArn=arn["executionArn"])["events"][-1]
+    assert state["status"] == "SUCCEEDED", machines.get_execution_history(executionArn=arn["executionArn"])["events"][
+        -1
+    ]
     task = aws_emulator.client("fsx").describe_data_repository_tasks()["DataRepositoryTasks"][0]
     assert json.loads(state["output"]) == {"said": f"ended {task['TaskId']}"}
 

@@ -73,7 +73,9 @@ def test_efa_cannot_be_switched_later(aws_emulator: Emulator, ids: dict[str, str
 def test_another_deployment_type_is_another_file_system(aws_emulator: Emulator) -> None:
     template = without(hot(), "Link")
     first = aws_emulator.deploy(template, "hot").physical_ids["Fs"]
-    other = changed(template, "Resources", "Fs", "Properties", "LustreConfiguration", to={"DeploymentType": "SCRATCH_2"})
+    other = changed(
+        template, "Resources", "Fs", "Properties", "LustreConfiguration", to={"DeploymentType": "SCRATCH_2"}
+    )
     assert aws_emulator.update("hot", other).physical_ids["Fs"] != first
 
 
@@ -103,7 +105,9 @@ def test_lustre_needs_port_988(aws_emulator: Emulator) -> None:
 
 def test_the_log_group_has_to_be_there(aws_emulator: Emulator) -> None:
     arn = "arn:aws:logs:us-east-1:123456789012:log-group:/aws/fsx/hot"
-    template = {"Resources": {**network(), "Fs": file_system(LogConfiguration={"Level": "WARN_ERROR", "Destination": arn})}}
+    template = {
+        "Resources": {**network(), "Fs": file_system(LogConfiguration={"Level": "WARN_ERROR", "Destination": arn})}
+    }
     with pytest.raises(StackFailedError, match="log group '/aws/fsx/hot' does not exist"):
         aws_emulator.deploy(template, "hot")
     template["Resources"]["Logs"] = {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/aws/fsx/hot"}}
@@ -126,7 +130,11 @@ def test_eight_associations_and_no_more(aws_emulator: Emulator) -> None:
 
 @pytest.mark.parametrize(
     ("path", "source", "named"),
-    [("/datasets/a", "other", "FileSystemPath"), ("/", "other", "FileSystemPath"), ("/other", "datasets/a", "DataRepositoryPath")],
+    [
+        ("/datasets/a", "other", "FileSystemPath"),
+        ("/", "other", "FileSystemPath"),
+        ("/other", "datasets/a", "DataRepositoryPath"),
+    ],
 )
 def test_paths_do_not_overlap(aws_emulator: Emulator, path: str, source: str, named: str) -> None:
     template = hot()
@@ -144,7 +152,10 @@ def test_a_neighbour_with_the_same_beginning_is_no_overlap(aws_emulator: Emulato
 @pytest.mark.parametrize(
     ("properties", "reason"),
     [
-        ({"LustreConfiguration": {"DeploymentType": "SCRATCH_1"}, "StorageCapacity": 1200}, "not supported on SCRATCH_1"),
+        (
+            {"LustreConfiguration": {"DeploymentType": "SCRATCH_1"}, "StorageCapacity": 1200},
+            "not supported on SCRATCH_1",
+        ),
         (
             {"StorageType": "INTELLIGENT_TIERING", "LustreConfiguration": {"DeploymentType": "PERSISTENT_2"}},
             "not supported on INTELLIGENT_TIERING",
@@ -168,12 +179,14 @@ def test_file_systems_that_cannot_be_linked(aws_emulator: Emulator, properties: 
 
 def test_an_association_is_listed_and_filtered(aws_emulator: Emulator, ids: dict[str, str]) -> None:
     fsx = aws_emulator.client("fsx")
-    one = fsx.describe_data_repository_associations(
-        Filters=[{"Name": "file-system-id", "Values": [ids["Fs"]]}]
-    )["Associations"][0]
+    one = fsx.describe_data_repository_associations(Filters=[{"Name": "file-system-id", "Values": [ids["Fs"]]}])[
+        "Associations"
+    ][0]
     assert (one["AssociationId"], one["Lifecycle"]) == (ids["Link"], "AVAILABLE")
     assert one["S3"]["AutoImportPolicy"]["Events"] == ["NEW", "CHANGED"]
-    others = fsx.describe_data_repository_associations(Filters=[{"Name": "file-system-id", "Values": ["fs-0123456789abcdef0"]}])
+    others = fsx.describe_data_repository_associations(
+        Filters=[{"Name": "file-system-id", "Values": ["fs-0123456789abcdef0"]}]
+    )
     assert others["Associations"] == []
 
 
@@ -186,7 +199,9 @@ def test_an_association_changes_in_place(aws_emulator: Emulator, ids: dict[str, 
 
 
 def test_an_association_with_a_bucket_that_is_not_there(aws_emulator: Emulator) -> None:
-    template = changed(hot(), "Resources", "Link", "Properties", "DataRepositoryPath", to="s3://nowhere-at-all/datasets/")
+    template = changed(
+        hot(), "Resources", "Link", "Properties", "DataRepositoryPath", to="s3://nowhere-at-all/datasets/"
+    )
     with pytest.raises(StackFailedError, match="Not Found"):
         aws_emulator.deploy(template, "hot")
 
@@ -199,12 +214,16 @@ def test_a_file_system_with_associations_is_not_deleted(aws_emulator: Emulator, 
 
 def start(aws: Emulator, file_system_id: str, **more: Any) -> dict[str, Any]:
     given = {"Type": "IMPORT_METADATA_FROM_REPOSITORY", "Report": {"Enabled": False}, **more}
-    task: dict[str, Any] = aws.client("fsx").create_data_repository_task(FileSystemId=file_system_id, **given)["DataRepositoryTask"]
+    task: dict[str, Any] = aws.client("fsx").create_data_repository_task(FileSystemId=file_system_id, **given)[
+        "DataRepositoryTask"
+    ]
     return task
 
 
 def look(aws: Emulator, task_id: str) -> dict[str, Any]:
-    found: dict[str, Any] = aws.client("fsx").describe_data_repository_tasks(TaskIds=[task_id])["DataRepositoryTasks"][0]
+    found: dict[str, Any] = aws.client("fsx").describe_data_repository_tasks(TaskIds=[task_id])["DataRepositoryTasks"][
+        0
+    ]
     return found
 
 
@@ -253,7 +272,9 @@ REPORT = {"Enabled": True, "Format": "REPORT_CSV_20191124", "Scope": "FAILED_FIL
     ("report", "reason"),
     [(REPORT, "needs Path"), ({**REPORT, "Path": "s3://elsewhere/reports"}, "not under a linked data repository path")],
 )
-def test_a_report_needs_a_linked_path(aws_emulator: Emulator, ids: dict[str, str], report: dict[str, Any], reason: str) -> None:
+def test_a_report_needs_a_linked_path(
+    aws_emulator: Emulator, ids: dict[str, str], report: dict[str, Any], reason: str
+) -> None:
     with pytest.raises(ClientError, match=reason):
         start(aws_emulator, ids["Fs"], Report=report)
 

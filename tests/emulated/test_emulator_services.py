@@ -27,7 +27,9 @@ def test_security_group_rules_are_those_of_the_template(aws_emulator: Emulator) 
     ids = aws_emulator.deploy({"Resources": network()}, "net").physical_ids
     group = aws_emulator.client("ec2").describe_security_groups(GroupIds=[ids["Group"]])["SecurityGroups"][0]
     assert [pair["GroupId"] for rule in group["IpPermissions"] for pair in rule["UserIdGroupPairs"]] == [ids["Group"]]
-    assert ids["Group"] in [pair["GroupId"] for rule in group["IpPermissionsEgress"] for pair in rule["UserIdGroupPairs"]]
+    assert ids["Group"] in [
+        pair["GroupId"] for rule in group["IpPermissionsEgress"] for pair in rule["UserIdGroupPairs"]
+    ]
     aws_emulator.update("net", without({"Resources": network()}, "In"))
     group = aws_emulator.client("ec2").describe_security_groups(GroupIds=[ids["Group"]])["SecurityGroups"][0]
     assert group["IpPermissions"] == []
@@ -53,7 +55,9 @@ def test_subnet_by_zone_id(aws_emulator: Emulator) -> None:
 
 
 def test_a_zone_that_the_region_lacks(aws_emulator: Emulator) -> None:
-    template = changed({"Resources": network()}, "Resources", "Subnet", "Properties", "AvailabilityZoneId", to="usw2-az1")
+    template = changed(
+        {"Resources": network()}, "Resources", "Subnet", "Properties", "AvailabilityZoneId", to="usw2-az1"
+    )
     with pytest.raises(StackFailedError, match="us-east-1 has no such zone"):
         aws_emulator.deploy(template, "net")
 
@@ -61,7 +65,9 @@ def test_a_zone_that_the_region_lacks(aws_emulator: Emulator) -> None:
 def whole_network() -> dict[str, Any]:
     resources = {
         **network(),
-        "Public": tagged("AWS::EC2::Subnet", VpcId={"Ref": "Vpc"}, CidrBlock="10.0.64.0/24", AvailabilityZoneId="use1-az6"),
+        "Public": tagged(
+            "AWS::EC2::Subnet", VpcId={"Ref": "Vpc"}, CidrBlock="10.0.64.0/24", AvailabilityZoneId="use1-az6"
+        ),
         "Igw": tagged("AWS::EC2::InternetGateway"),
         "Attach": tagged("AWS::EC2::VPCGatewayAttachment", VpcId={"Ref": "Vpc"}, InternetGatewayId={"Ref": "Igw"}),
         "Eip": {**tagged("AWS::EC2::EIP", Domain="vpc"), "DependsOn": "Attach"},
@@ -88,7 +94,9 @@ def whole_network() -> dict[str, Any]:
             DestinationCidrBlock="0.0.0.0/0",
             NatGatewayId={"Ref": "Nat"},
         ),
-        "Link": tagged("AWS::EC2::SubnetRouteTableAssociation", RouteTableId={"Ref": "Table"}, SubnetId={"Ref": "Subnet"}),
+        "Link": tagged(
+            "AWS::EC2::SubnetRouteTableAssociation", RouteTableId={"Ref": "Table"}, SubnetId={"Ref": "Subnet"}
+        ),
         "Gateway": tagged(
             "AWS::EC2::VPCEndpoint",
             VpcId={"Ref": "Vpc"},
@@ -127,7 +135,10 @@ def test_a_whole_network_comes_and_goes(aws_emulator: Emulator) -> None:
     routes = [route.get("NatGatewayId") for route in tables[ids["Table"]]["Routes"]]
     assert ids["Nat"] in routes
     assert {item["SubnetId"] for item in tables[ids["Table"]]["Associations"]} == {ids["Subnet"]}
-    kinds = {item["VpcEndpointId"]: item["VpcEndpointType"] for item in ec2.describe_vpc_endpoints(Filters=vpc)["VpcEndpoints"]}
+    kinds = {
+        item["VpcEndpointId"]: item["VpcEndpointType"]
+        for item in ec2.describe_vpc_endpoints(Filters=vpc)["VpcEndpoints"]
+    }
     assert kinds == {ids["Gateway"]: "Gateway", ids["Interface"]: "Interface"}
     assert ec2.describe_flow_logs()["FlowLogs"][0]["ResourceId"] == ids["Vpc"]
     assert ids["Eip"].count(".") == 3  # Ref of an address is the address
@@ -179,8 +190,18 @@ def fleet(count: int = 2) -> dict[str, Any]:
                     "Placement": {"GroupName": {"Ref": "Place"}},
                     "UserData": {"Fn::Base64": {"Fn::Sub": "#!/bin/bash\necho ${AWS::Region}\n"}},
                     "NetworkInterfaces": [
-                        {"DeviceIndex": 0, "NetworkCardIndex": 0, "Groups": [{"Ref": "Group"}], "InterfaceType": "interface"},
-                        {"DeviceIndex": 1, "NetworkCardIndex": 1, "Groups": [{"Ref": "Group"}], "InterfaceType": "efa-only"},
+                        {
+                            "DeviceIndex": 0,
+                            "NetworkCardIndex": 0,
+                            "Groups": [{"Ref": "Group"}],
+                            "InterfaceType": "interface",
+                        },
+                        {
+                            "DeviceIndex": 1,
+                            "NetworkCardIndex": 1,
+                            "Groups": [{"Ref": "Group"}],
+                            "InterfaceType": "efa-only",
+                        },
                     ],
                 },
             ),
@@ -288,7 +309,9 @@ def test_a_misspelt_image_parameter_fails(aws_emulator: Emulator) -> None:
 def lake(**properties: Any) -> dict[str, Any]:
     return {
         "Resources": {
-            "Key": tagged("AWS::KMS::Key", EnableKeyRotation=True, KeyPolicy={"Version": "2012-10-17", "Statement": []}),
+            "Key": tagged(
+                "AWS::KMS::Key", EnableKeyRotation=True, KeyPolicy={"Version": "2012-10-17", "Statement": []}
+            ),
             "Bucket": tagged(
                 "AWS::S3::Bucket",
                 BucketEncryption={

@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from training_storage.emulator import Emulator, StackFailedError
-
 from tests.emulated.emulator_templates import changed, file_system, hot, network, without
+from training_storage.emulator import Emulator, StackFailedError
 
 
 def bucket(**properties: Any) -> dict[str, Any]:
@@ -72,7 +71,12 @@ def test_unknown_type_is_refused(aws_emulator: Emulator) -> None:
 
 @pytest.mark.parametrize(
     "value",
-    [{"Ref": "Nowhere"}, {"Fn::GetAtt": ["Nowhere", "Arn"]}, {"Fn::Sub": "x-${Nowhere}"}, {"Fn::Sub": "x-${Nowhere.Arn}"}],
+    [
+        {"Ref": "Nowhere"},
+        {"Fn::GetAtt": ["Nowhere", "Arn"]},
+        {"Fn::Sub": "x-${Nowhere}"},
+        {"Fn::Sub": "x-${Nowhere.Arn}"},
+    ],
 )
 def test_a_reference_to_nothing_is_refused(aws_emulator: Emulator, value: dict[str, Any]) -> None:
     with pytest.raises(StackFailedError, match="Nowhere"):
@@ -145,7 +149,9 @@ def test_a_rolled_back_stack_can_be_deployed_again(aws_emulator: Emulator) -> No
 
 
 def test_rollback_keeps_a_retained_resource(aws_emulator: Emulator) -> None:
-    template = only(A={**bucket(BucketName="kept-bucket"), "DeletionPolicy": "Retain"}, B={**bucket(Foo=1), "DependsOn": "A"})
+    template = only(
+        A={**bucket(BucketName="kept-bucket"), "DeletionPolicy": "Retain"}, B={**bucket(Foo=1), "DependsOn": "A"}
+    )
     with pytest.raises(StackFailedError):
         aws_emulator.deploy(template, "bad")
     aws_emulator.client("s3").head_bucket(Bucket="kept-bucket")
@@ -237,14 +243,18 @@ def test_a_failed_update_brings_the_replaced_resource_back(aws_emulator: Emulato
     with pytest.raises(StackFailedError):
         aws_emulator.update("hot", moved)
     assert aws_emulator.stack("hot").physical_ids["Fs"] == first
-    assert [item["FileSystemId"] for item in aws_emulator.client("fsx").describe_file_systems()["FileSystems"]] == [first]
+    assert [item["FileSystemId"] for item in aws_emulator.client("fsx").describe_file_systems()["FileSystems"]] == [
+        first
+    ]
 
 
 def test_a_replaced_resource_takes_its_dependents_along(aws_emulator: Emulator) -> None:
     template = two_subnets()
     template["Resources"] |= {"Bucket": bucket(), "Link": hot()["Resources"]["Link"]}
     first = aws_emulator.deploy(template, "hot")
-    second = aws_emulator.update("hot", changed(template, "Resources", "Fs", "Properties", "SubnetIds", to=[{"Ref": "Subnet2"}]))
+    second = aws_emulator.update(
+        "hot", changed(template, "Resources", "Fs", "Properties", "SubnetIds", to=[{"Ref": "Subnet2"}])
+    )
     assert second.physical_ids["Link"] != first.physical_ids["Link"]
     links = aws_emulator.client("fsx").describe_data_repository_associations()["Associations"]
     assert [item["FileSystemId"] for item in links] == [second.physical_ids["Fs"]]
@@ -271,7 +281,9 @@ def test_an_update_without_an_implementation_fails(aws_emulator: Emulator) -> No
     """moto's log group knows retention and tags; a key that comes later would be dropped in silence."""
     group = {"Type": "AWS::Logs::LogGroup", "Properties": {"LogGroupName": "/aws/fsx/x"}}
     aws_emulator.deploy(only(A=group), "logs")
-    later = changed(only(A=group), "Resources", "A", "Properties", "KmsKeyId", to="arn:aws:kms:us-east-1:123456789012:key/1")
+    later = changed(
+        only(A=group), "Resources", "A", "Properties", "KmsKeyId", to="arn:aws:kms:us-east-1:123456789012:key/1"
+    )
     with pytest.raises(StackFailedError, match="no update in place for AWS::Logs::LogGroup: KmsKeyId changed"):
         aws_emulator.update("logs", later)
 
@@ -348,11 +360,16 @@ def test_deleting_a_file_system_waits_for_its_task(aws_emulator: Emulator) -> No
 
 
 def exporting(value: Any = None) -> dict[str, Any]:
-    return {**only(A=bucket(BucketName="shared")), "Outputs": {"Name": {"Value": value or {"Ref": "A"}, "Export": {"Name": "lake"}}}}
+    return {
+        **only(A=bucket(BucketName="shared")),
+        "Outputs": {"Name": {"Value": value or {"Ref": "A"}, "Export": {"Name": "lake"}}},
+    }
 
 
 def importing() -> dict[str, Any]:
-    return only(P={"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Value": {"Fn::ImportValue": "lake"}}})
+    return only(
+        P={"Type": "AWS::SSM::Parameter", "Properties": {"Type": "String", "Value": {"Fn::ImportValue": "lake"}}}
+    )
 
 
 def test_an_import_gets_the_exported_value(aws_emulator: Emulator) -> None:
@@ -452,7 +469,9 @@ def test_a_generic_type_is_replaced_for_a_create_only_property(aws_emulator: Emu
         "Properties": {"InstanceType": "p5.48xlarge", "InstancePlatform": "Linux/UNIX", "InstanceCount": 1},
     }
     first = aws_emulator.deploy(only(A=reservation), "cr").physical_ids
-    same = aws_emulator.update("cr", changed(only(A=reservation), "Resources", "A", "Properties", "InstanceCount", to=2))
+    same = aws_emulator.update(
+        "cr", changed(only(A=reservation), "Resources", "A", "Properties", "InstanceCount", to=2)
+    )
     assert same.physical_ids == first
     other = aws_emulator.update(
         "cr", changed(only(A=reservation), "Resources", "A", "Properties", "InstanceType", to="p5en.48xlarge")

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from training_storage.emulator.errors import EmulatorError
-from training_storage.emulator.session import DEFAULT_ACCOUNT, DEFAULT_REGION, emulator
+from training_storage.emulator.process import DEFAULT_ACCOUNT
+from training_storage.emulator.session import DEFAULT_REGION, emulator
 
 EXIT_EMULATOR_FAILED = 3
 """The command ended well, but the emulator did not: what the command says happened may not have happened."""
@@ -35,7 +36,7 @@ def environment(caller: Mapping[str, str], *, url: str, region: str, folder: Pat
         caller: Environment of the caller.
         url: Endpoint of the emulator, on 127.0.0.1.
         region: Region for AWS_REGION and AWS_DEFAULT_REGION.
-        folder: A folder for empty configuration files.
+        folder: A folder for empty configuration files and for what the CDK remembers.
     """
     kept = {
         name: value
@@ -58,6 +59,8 @@ def environment(caller: Mapping[str, str], *, url: str, region: str, folder: Pat
         "AWS_SHARED_CREDENTIALS_FILE": str(empty),
         "AWS_EC2_METADATA_DISABLED": "true",
         "AWS_MAX_ATTEMPTS": "1",
+        # The CDK remembers there, from one run to the next, which account an access key belongs to.
+        "CDK_HOME": str(folder / "cdk"),
         "NO_PROXY": "127.0.0.1,localhost",
         "no_proxy": "127.0.0.1,localhost",
     }
@@ -76,7 +79,9 @@ def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
     def forward(number: int, _frame: Any) -> None:
         # What is typed at a terminal (Ctrl-C, Ctrl-\\) reaches the whole foreground group by itself, and a second
         # copy would make the command give up cleaning up.
-        typed = number in (signal.SIGINT, getattr(signal, "SIGQUIT", None)) and sys.stdin is not None and sys.stdin.isatty()
+        typed = (
+            number in (signal.SIGINT, getattr(signal, "SIGQUIT", None)) and sys.stdin is not None and sys.stdin.isatty()
+        )
         if not typed and child.poll() is None:
             child.send_signal(number)
 
@@ -108,8 +113,13 @@ def run_command(command: Sequence[str], *, account: str = DEFAULT_ACCOUNT, regio
         EmulatorError: No command was given.
     """
     if not command:
-        raise EmulatorError("no command given; write it after --, for example: training-storage emulate -- cdk deploy --all")
-    with emulator(account=account, region=region) as aws, tempfile.TemporaryDirectory(prefix="training-storage-") as name:
+        raise EmulatorError(
+            "no command given; write it after --, for example: training-storage emulate -- cdk deploy --all"
+        )
+    with (
+        emulator(account=account, region=region) as aws,
+        tempfile.TemporaryDirectory(prefix="training-storage-") as name,
+    ):
         server = aws.server
         variables = environment(_caller(), url=server.url, region=region, folder=Path(name))
         try:

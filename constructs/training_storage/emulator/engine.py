@@ -12,10 +12,12 @@ from typing import Any
 
 from moto.cloudformation.models import cloudformation_backends
 
+from training_storage.emulator import outputs
 from training_storage.emulator import scope as scopes
-from training_storage.emulator.intrinsics import Scope, text
+from training_storage.emulator.intrinsics import Scope
 from training_storage.emulator.providers import provider_for
-from training_storage.emulator.providers.base import Made, Provider, Resource, ResourceError, error_code, reason
+from training_storage.emulator.providers.base import Provider, Resource, ResourceError
+from training_storage.emulator.resources import already_gone, changed, depth, explain, newest_first, policy
 from training_storage.emulator.stack import DEPLOY_LOCK, EmulatedStack
 from training_storage.emulator.template import Template, TemplateError
 
@@ -64,9 +66,7 @@ class Deployment:
             else:
                 self.stack.set_status("CREATE_COMPLETE")
 
-    def update(
-        self, template: Template, parameters: Mapping[str, Any], tags: Mapping[str, str] | None = None
-    ) -> None:
+    def update(self, template: Template, parameters: Mapping[str, Any], tags: Mapping[str, str] | None = None) -> None:
         """Update the stack; it ends in UPDATE_COMPLETE, or as it was with the reason as an event.
 
         Raises:
@@ -100,16 +100,13 @@ class Deployment:
         with DEPLOY_LOCK:
             before = self.stack.status
             self.stack.set_status("DELETE_IN_PROGRESS", "User Initiated")
-            used = {
-                name: sorted(other.name for other in self.backend.stacks.values() if name in _imports(other))
-                for name in self.stack.export_values
-            }
-            blocked = [f"Export {name} cannot be deleted as it is in use by {' and '.join(by)}" for name, by in used.items() if by]
+            used = {name: outputs.users(self.backend, name) for name in self.stack.export_values}
+            blocked = [f"Export {name} cannot be deleted as it is in use by {by}" for name, by in used.items() if by]
             if blocked:
                 # CloudFormation gives the delete up and leaves the stack in the state it was in
                 self.stack.set_status(before, "; ".join(blocked))
                 return False
-            for logical_id in _newest_first(self.stack.resources):
+            for logical_id in newest_first(self.stack.resources):
                 resource = self.stack.resources[logical_id]
                 if logical_id in retain or resource.deletion_policy in ("Retain", "RetainExceptOnCreate"):
                     self._skip(resource)
@@ -140,7 +137,13 @@ class Deployment:
         return provider.check(scope.resolve(entry.get("Properties") or {}))
 
     def _create(
-        self, scope: Scope, template: Template, logical_id: str, waits: tuple[str, ...], *, replaces: Resource | None = None
+        self,
+        scope: Scope,
+        template: Template,
+        logical_id: str,
+        waits: tuple[str, ...],
+        *,
+        replaces: Resource | None = None,
     ) -> None:
         entry = template.resources[logical_id]
         kind = entry["Type"]
@@ -149,11 +152,11 @@ class Deployment:
         if replaces is None:
             self.stack.record(logical_id, "", kind, "CREATE_IN_PROGRESS")
         try:
-            policy = _policy(scope, entry, "DeletionPolicy")
+            kept = policy(scope, entry, "DeletionPolicy")
             properties = self._properties(scope, provider, entry)
             made = provider.create(self.stack.context(logical_id), properties)
         except Exception as error:
-            self.stack.record(logical_id, "", kind, f"{action}_FAILED", _why(error))
+            self.stack.record(logical_id, "", kind, f"{action}_FAILED", explain(error))
             raise _FailedError(logical_id) from error
         resource = Resource(
             logical_resource_id=logical_id,
@@ -161,7 +164,7 @@ class Deployment:
             cf_resource_type=kind,
             properties=properties,
             attributes=dict(made.attributes),
-            deletion_policy=policy,
+            deletion_policy=kept,
             depends=waits,
             state=made.state,
         )
@@ -176,9 +179,7 @@ class Deployment:
         self._undo.append((resource, undo))
         self.stack.record(logical_id, made.physical_id, kind, f"{action}_COMPLETE")
 
-    def _apply(
-        self, scope: Scope, template: Template, logical_id: str, waits: tuple[str, ...], *, retag: bool
-    ) -> None:
+    def _apply(self, scope: Scope, template: Template, logical_id: str, waits: tuple[str, ...], *, retag: bool) -> None:
         old = self.stack.resources.get(logical_id)
         if old is None:
             self._create(scope, template, logical_id, waits)
@@ -186,33 +187,21 @@ class Deployment:
         entry = template.resources[logical_id]
         kind = entry["Type"]
         try:
-            if old.cf_resource_type != kind:
-                raise ResourceError(
-                    "Update of resource type is not permitted. "
-                    f"The new template modifies resource type of the following resources: [{logical_id}]"
-                )
             provider = self._provider(kind)
             properties = self._properties(scope, provider, entry)
-            policies = {name: _policy(scope, entry, name) for name in ("DeletionPolicy", "UpdateReplacePolicy")}
-            why = provider.replaced_by(old.properties, properties) if properties != old.properties else []
-            if why and self.stack.disable_rollback:
-                raise ResourceError("Replacement type updates not supported on stack with disable-rollback.")
-            if why and provider.custom_named(old.properties, properties):
-                raise ResourceError(
-                    "CloudFormation cannot update a stack when a custom-named resource requires replacing. "
-                    f"Rename {logical_id} and update the stack again ({', '.join(why)} changed)."
-                )
+            policies = {name: policy(scope, entry, name) for name in ("DeletionPolicy", "UpdateReplacePolicy")}
+            replaced_by = self._replacement(provider, old, kind, properties)
         except Exception as error:
-            self.stack.record(logical_id, old.physical_resource_id, kind, "UPDATE_FAILED", _why(error))
+            self.stack.record(logical_id, old.physical_resource_id, kind, "UPDATE_FAILED", explain(error))
             raise _FailedError(logical_id) from error
-        if why:
+        if replaced_by:
             self.stack.record(
                 logical_id,
                 old.physical_resource_id,
                 kind,
                 "UPDATE_IN_PROGRESS",
-                f"Requested update requires the creation of a new physical resource ({', '.join(why)} changed); "
-                "hence creating one.",
+                "Requested update requires the creation of a new physical resource; hence creating one: "
+                f"{', '.join(replaced_by)} changed",
             )
             self._create(scope, template, logical_id, waits, replaces=old)
             self._leftovers.append(_Leftover(old, policies["UpdateReplacePolicy"]))
@@ -221,6 +210,24 @@ class Deployment:
         resource = self.stack.resources[logical_id]
         resource.deletion_policy, resource.depends = policies["DeletionPolicy"], waits
 
+    def _replacement(self, provider: Provider, old: Resource, kind: str, properties: dict[str, Any]) -> list[str]:
+        """Name the changes that need a new resource; refuse those for which there may be none."""
+        logical_id = old.logical_resource_id
+        if old.cf_resource_type != kind:
+            raise ResourceError(
+                "Update of resource type is not permitted. "
+                f"The new template modifies resource type of the following resources: [{logical_id}]"
+            )
+        causes = provider.replaced_by(old.properties, properties) if properties != old.properties else []
+        if causes and self.stack.disable_rollback:
+            raise ResourceError("Replacement type updates not supported on stack with disable-rollback.")
+        if causes and provider.custom_named(old.properties, properties):
+            raise ResourceError(
+                "CloudFormation cannot update a stack when a custom-named resource requires replacing. "
+                f"Rename {logical_id} and update the stack again ({', '.join(causes)} changed)."
+            )
+        return causes
+
     def _update(self, provider: Provider, old: Resource, properties: dict[str, Any], waits: tuple[str, ...]) -> None:
         logical_id, kind = old.logical_resource_id, old.cf_resource_type
         context = self.stack.context(logical_id)
@@ -228,61 +235,25 @@ class Deployment:
         try:
             made = provider.update(context, old, properties)
         except Exception as error:
-            self.stack.record(logical_id, old.physical_resource_id, kind, "UPDATE_FAILED", _why(error))
+            self.stack.record(logical_id, old.physical_resource_id, kind, "UPDATE_FAILED", explain(error))
             raise _FailedError(logical_id) from error
-        new = _changed(old, properties, made, waits)
+        new = changed(old, properties, made, waits)
 
         def undo() -> None:
             back = provider.update(context, new, old.properties)
-            self.stack.resources[logical_id] = _changed(old, old.properties, back, old.depends)
+            self.stack.resources[logical_id] = changed(old, old.properties, back, old.depends)
 
         self.stack.resources[logical_id] = new
         self._undo.append((new, undo))
         self.stack.record(logical_id, new.physical_resource_id, kind, "UPDATE_COMPLETE")
 
     def _publish(self, scope: Scope, template: Template) -> None:
-        """Work out outputs and exports; only when all of them are right do they take effect."""
-        outputs: list[dict[str, Any]] = []
-        exports: dict[str, str] = {}
         try:
-            for key, output in template.section("Outputs").items():
-                if "Condition" in output and not scope.conditions[output["Condition"]]:
-                    continue
-                entry = {"OutputKey": key, "OutputValue": text(scope.resolve(output["Value"]))}
-                if output.get("Description"):
-                    entry["Description"] = output["Description"]
-                if output.get("Export"):
-                    name = text(scope.resolve(output["Export"]["Name"]))
-                    entry["ExportName"] = name
-                    exports[name] = entry["OutputValue"]
-                outputs.append(entry)
-            self._check_exports(exports)
+            outputs.publish(self.stack, self.backend, scope, template)
         except (TemplateError, KeyError) as error:
-            why = _why(error)
-            self.stack.record(self.stack.name, self.stack.stack_id, _STACK, f"{self._action()}_FAILED", why)
+            action = self.stack.status.split("_", 1)[0]
+            self.stack.record(self.stack.name, self.stack.stack_id, _STACK, f"{action}_FAILED", explain(error))
             raise _FailedError("Outputs") from error
-        for name in self.stack.export_values:
-            self.backend.exports.pop(name, None)
-        self.stack.output_list, self.stack.export_values = outputs, exports
-        self.backend.exports.update({export.name: export for export in self.stack.exports})
-        assert isinstance(scope.outside, scopes.StackOutside)
-        self.stack.imports = scope.outside.imports
-
-    def _check_exports(self, exports: Mapping[str, str]) -> None:
-        for name in exports:
-            other = self.backend.exports.get(name)
-            if other is not None and other.exporting_stack_id != self.stack.stack_id:
-                raise TemplateError(f"Export with name {name} is already exported by stack {other.exporting_stack_id}")
-        for name, value in self.stack.export_values.items():
-            if exports.get(name) == value:
-                continue
-            users = sorted(stack.name for stack in self.backend.stacks.values() if name in _imports(stack))
-            if users:
-                verb = "updated" if name in exports else "deleted"
-                raise TemplateError(f"Export {name} cannot be {verb} as it is in use by {' and '.join(users)}")
-
-    def _action(self) -> str:
-        return self.stack.status.split("_", 1)[0]
 
     def _roll_back_create(self, failed: str) -> None:
         why = f"The following resource(s) failed to create: [{failed}]. "
@@ -290,7 +261,7 @@ class Deployment:
             self.stack.set_status("CREATE_FAILED", why)
             return
         self.stack.set_status("ROLLBACK_IN_PROGRESS", why + "Rollback requested by user.")
-        for logical_id in _newest_first(self.stack.resources):
+        for logical_id in newest_first(self.stack.resources):
             resource = self.stack.resources[logical_id]
             # "RetainExceptOnCreate" exists because plain "Retain" keeps the resource even here
             if resource.deletion_policy == "Retain":
@@ -316,7 +287,7 @@ class Deployment:
                     resource.physical_resource_id,
                     resource.cf_resource_type,
                     "UPDATE_FAILED",
-                    _why(error),
+                    explain(error),
                 )
                 self.stack.set_status("UPDATE_ROLLBACK_FAILED", why)
                 return
@@ -332,12 +303,13 @@ class Deployment:
         """Delete what was replaced or is no longer in the template; return what could not be deleted."""
         gone = {name: resource for name, resource in self.stack.resources.items() if name not in order}
         kept = []
-        for logical_id in _newest_first(gone):
+        for logical_id in newest_first(gone):
             resource = self.stack.resources.pop(logical_id)
-            policy = "Retain" if resource.deletion_policy == "RetainExceptOnCreate" else resource.deletion_policy
-            self._leftovers.append(_Leftover(resource, policy))
+            retained = resource.deletion_policy in ("Retain", "RetainExceptOnCreate")
+            self._leftovers.append(_Leftover(resource, "Retain" if retained else "Delete"))
+        standing = [leftover.resource for leftover in self._leftovers]
         # What stood on something that was replaced goes first: newest first, by what it waited for.
-        for leftover in sorted(self._leftovers, key=lambda item: _depth(item.resource, self._leftovers), reverse=True):
+        for leftover in sorted(self._leftovers, key=lambda item: depth(item.resource, standing), reverse=True):
             if leftover.policy == "Retain":
                 self._skip(leftover.resource)
             elif not self._delete(leftover.resource):
@@ -354,9 +326,9 @@ class Deployment:
         try:
             self._provider(kind).delete(self.stack.context(logical_id), resource)
         except Exception as error:
-            if not _already_gone(error):
+            if not already_gone(error):
                 resource.status = "DELETE_FAILED"
-                self.stack.record(logical_id, physical_id, kind, "DELETE_FAILED", _why(error))
+                self.stack.record(logical_id, physical_id, kind, "DELETE_FAILED", explain(error))
                 return False
         self.stack.record(logical_id, physical_id, kind, "DELETE_COMPLETE")
         return True
@@ -365,58 +337,3 @@ class Deployment:
         self.stack.record(
             resource.logical_resource_id, resource.physical_resource_id, resource.cf_resource_type, "DELETE_SKIPPED"
         )
-
-
-def _policy(scope: Scope, entry: Mapping[str, Any], name: str) -> str:
-    value = entry.get(name)
-    if value is None:
-        return "Delete"
-    return text(scope.resolve(value))
-
-
-def _changed(old: Resource, properties: dict[str, Any], made: Made, waits: tuple[str, ...]) -> Resource:
-    return Resource(
-        logical_resource_id=old.logical_resource_id,
-        physical_resource_id=made.physical_id,
-        cf_resource_type=old.cf_resource_type,
-        properties=properties,
-        attributes=dict(made.attributes) or old.attributes,
-        deletion_policy=old.deletion_policy,
-        depends=waits,
-        state=made.state if made.state is not None else old.state,
-        status="UPDATE_COMPLETE",
-    )
-
-
-def _newest_first(resources: Mapping[str, Resource]) -> list[str]:
-    """Order resources so that everything goes before what it stands on."""
-    done: dict[str, None] = {}
-
-    def visit(name: str) -> None:
-        if name not in done and name in resources:
-            for other in resources[name].depends:
-                visit(other)
-            done[name] = None
-
-    for name in resources:
-        visit(name)
-    return list(reversed(done))
-
-
-def _depth(resource: Resource, leftovers: list[_Leftover]) -> int:
-    by_name = {item.resource.logical_resource_id: item.resource for item in leftovers}
-    return max((1 + _depth(by_name[name], leftovers) for name in resource.depends if name in by_name), default=0)
-
-
-def _imports(stack: Any) -> set[str]:
-    return stack.imports if isinstance(stack, EmulatedStack) else set()
-
-
-def _already_gone(error: BaseException) -> bool:
-    """CloudFormation counts a resource that is no longer there as deleted."""
-    code = error_code(error)
-    return "NotFound" in code or code in ("NoSuchBucket", "NoSuchEntity", "NoSuchBucketPolicy", "ResourceNotFoundException")
-
-
-def _why(error: BaseException) -> str:
-    return str(error) if isinstance(error, TemplateError) else reason(error)

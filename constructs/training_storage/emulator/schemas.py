@@ -15,9 +15,11 @@ from importlib import util
 from pathlib import Path
 from typing import Any
 
-from jsonschema import Draft7Validator
+from jsonschema import Draft7Validator, ValidationError
 from jsonschema.exceptions import best_match
 from jsonschema.validators import extend
+
+from training_storage.emulator.errors import EmulatorUnavailableError
 
 _PREFIX = "/properties/"
 
@@ -25,8 +27,8 @@ _PREFIX = "/properties/"
 @lru_cache
 def _folder() -> Path:
     spec = util.find_spec("cfnlint")
-    assert spec is not None
-    assert spec.submodule_search_locations is not None
+    if spec is None or spec.submodule_search_locations is None:
+        raise EmulatorUnavailableError("the emulator needs the schemas of cfn-lint")
     return Path(next(iter(spec.submodule_search_locations))) / "data" / "schemas"
 
 
@@ -40,7 +42,7 @@ def _types(region: str) -> dict[str, str]:
 
 
 def _pattern(_validator: Any, pattern: str, instance: object, _schema: Any) -> Any:
-    """Check a pattern, unless it is written in a dialect that Python does not have (Java's ``\\p{L}``)."""
+    """Check a pattern, unless it is written in a dialect that Python does not have (Java's classes of letters)."""
     if not isinstance(instance, str):
         return
     try:
@@ -48,12 +50,10 @@ def _pattern(_validator: Any, pattern: str, instance: object, _schema: Any) -> A
     except re.error:
         return
     if not matches:
-        from jsonschema import ValidationError
-
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
-_Validator = extend(Draft7Validator, {"pattern": _pattern})
+_Validator = extend(Draft7Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,7 @@ class TypeSchema:
 
     def coerce(self, properties: dict[str, Any]) -> dict[str, Any]:
         """Turn ``"1200"`` and ``"true"`` into what the type wants, as CloudFormation does for parameters."""
-        coerced = _coerce(properties, self.document, self.document)
-        assert isinstance(coerced, dict)
-        return coerced
+        return dict(_coerce(properties, self.document, self.document))
 
     def leaf(self, attribute: str) -> dict[str, Any]:
         """Return the schema of a dotted attribute; empty when the registry says nothing about it."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from botocore.exceptions import ClientError
 
+from training_storage.emulator import clients
 from training_storage.emulator.intrinsics import Scope, text
 from training_storage.emulator.providers import provider_for
-from training_storage.emulator.providers.base import ResourceError
+from training_storage.emulator.providers.base import Provider, Resource, ResourceError
 from training_storage.emulator.stack import EmulatedStack
 from training_storage.emulator.template import Template, TemplateError, depends_on, references
 
@@ -24,8 +26,6 @@ class StackOutside:
 
     def availability_zones(self, region: str) -> list[str]:
         """Ask the emulated EC2."""
-        from training_storage.emulator import clients
-
         answer = clients.client("ec2", self.stack.account_id, region).describe_availability_zones()
         return [zone["ZoneName"] for zone in answer["AvailabilityZones"]]
 
@@ -62,8 +62,6 @@ class StackOutside:
                 field = rest.strip(":").split(":")[0]
                 if not field:
                     return value
-                import json
-
                 return str(json.loads(value)[field])
         except (ClientError, KeyError, ValueError) as error:
             raise TemplateError(f"Could not resolve {{{{resolve:{service}:{key}}}}}: {error}") from None
@@ -71,25 +69,23 @@ class StackOutside:
 
     def reference(self, logical_id: str) -> str:
         """``Ref`` of a resource that was made."""
-        resource = self._made(logical_id)
-        provider = provider_for(resource.cf_resource_type, self.stack.region_name)
-        assert provider is not None
+        provider, resource = self._made(logical_id)
         return provider.reference(self.stack.context(logical_id), resource)
 
     def attribute(self, logical_id: str, name: str) -> Any:
         """``Fn::GetAtt`` of a resource that was made."""
-        resource = self._made(logical_id)
-        provider = provider_for(resource.cf_resource_type, self.stack.region_name)
-        assert provider is not None
+        provider, resource = self._made(logical_id)
         try:
             return provider.attribute(self.stack.context(logical_id), resource, name)
         except ResourceError as error:
             raise TemplateError(f"Template error: {error}") from None
 
-    def _made(self, logical_id: str) -> Any:
-        if logical_id not in self.stack.resources:
+    def _made(self, logical_id: str) -> tuple[Provider, Resource]:
+        resource = self.stack.resources.get(logical_id)
+        provider = provider_for(resource.cf_resource_type, self.stack.region_name) if resource else None
+        if resource is None or provider is None:
             raise TemplateError(f"Template format error: Unresolved resource dependencies [{logical_id}]")
-        return self.stack.resources[logical_id]
+        return provider, resource
 
 
 def _backend(account: str, region: str) -> Any:

@@ -107,9 +107,7 @@ def _request(environ: dict[str, Any]) -> str:
     return f"{environ.get('REQUEST_METHOD')} {environ.get('PATH_INFO')} {target}".strip()
 
 
-def _internal_error(
-    environ: dict[str, Any], start_response: Callable[..., Any], error: Exception
-) -> Iterable[bytes]:
+def _internal_error(environ: dict[str, Any], start_response: Callable[..., Any], error: Exception) -> Iterable[bytes]:
     # 501, not 500: SDKs retry a 500, and the retry of a create that half worked is how a failure looks like success
     message = f"the emulator failed: {type(error).__name__}: {error}"
     if environ.get("HTTP_X_AMZ_TARGET") or "json" in environ.get("CONTENT_TYPE", ""):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from training_storage.emulator import _moto
 from training_storage.emulator.errors import EmulatorError, StackEvent, StackFailedError
+from training_storage.emulator.process import DEFAULT_ACCOUNT, corrected_moto, own_settings
 
 if TYPE_CHECKING:
     from training_storage.emulator.providers.base import Resource
     from training_storage.emulator.server import Server
     from training_storage.emulator.stack import EmulatedStack
 
-DEFAULT_ACCOUNT = "123456789012"
 DEFAULT_REGION = "us-east-1"
 
 
@@ -190,8 +189,7 @@ class Emulator:
                 stack = cloudformation.create(backend, name, template, given, tags=dict(tags or {}))
         except (CloudFormationError, TemplateError) as error:
             message = getattr(error, "message", None) or str(error)
-            if "No updates are to be performed" in message:
-                assert before is not None
+            if before is not None and "No updates are to be performed" in message:
                 return Stack(before)
             raise StackFailedError(name, "", message) from None
         if stack.status not in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
@@ -330,8 +328,7 @@ def _body(template: Mapping[str, Any] | str | Path | StackArtifact) -> str:
     return Path(template.template_full_path).read_text(encoding="utf-8")
 
 
-# Set by people and CI systems for the real AWS; a client made inside the emulator must not see any of it.
-_CALLERS = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_CA_BUNDLE", "AWS_ENDPOINT_URL", "AWS_ROLE_ARN", "AWS_WEB_IDENTITY_TOKEN_FILE")
+_running = False
 
 
 @contextmanager
@@ -346,40 +343,15 @@ def emulator(*, account: str = DEFAULT_ACCOUNT, region: str = DEFAULT_REGION) ->
         EmulatorUnavailableError: The ``emulator`` extra is not installed.
         EmulatorError: An emulator runs already; two would share everything.
     """
+    global _running
     _moto.require()
     if len(account) != 12 or not account.isdigit():
         raise EmulatorError(f"an account id has 12 digits, got {account!r}")
-    from moto import mock_aws
-
-    from training_storage.emulator import server
-    from training_storage.emulator.services import accounts, ec2, fsx_repository
-
-    global _running
     if _running:
         raise EmulatorError("an emulator runs in this process already; leave it before starting another")
     _running = True
-    kept = {name: value for name, value in os.environ.items() if name.startswith(_CALLERS)}
-    for name in kept:
-        del os.environ[name]
-    moto = mock_aws(config={"stepfunctions": {"execute_state_machine": True}})
     try:
-        _moto.acquire()
-        try:
-            moto.start()
-            try:
-                accounts.use(account)
-                ec2.forget()
-                fsx_repository.forget()
-                yield Emulator(account, region)
-            finally:
-                server.stop_shared()
-                moto.stop()
-                accounts.use(DEFAULT_ACCOUNT)
-        finally:
-            _moto.release()
+        with own_settings(region), corrected_moto(account):
+            yield Emulator(account, region)
     finally:
-        os.environ.update(kept)
         _running = False
-
-
-_running = False

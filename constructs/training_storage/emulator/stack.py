@@ -155,7 +155,10 @@ class EmulatedStack(Stack):
         """Return the events in the emulator's own words, oldest first."""
         return tuple(
             StackEvent(
-                event.logical_resource_id, event.resource_type, event.resource_status, event.resource_status_reason or ""
+                event.logical_resource_id,
+                event.resource_type,
+                event.resource_status,
+                event.resource_status_reason or "",
             )
             for event in self.events
         )

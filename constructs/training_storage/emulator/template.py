@@ -150,7 +150,7 @@ def active_branch(value: Any, conditions: Mapping[str, bool]) -> Any:
 
 
 def references(value: Any, conditions: Mapping[str, bool]) -> Iterator[tuple[str, str | None]]:
-    """Yield every name that a value refers to, with the attribute where one is asked for; branches not taken do not count."""
+    """Yield every name that a value refers to, and the attribute asked for; branches not taken do not count."""
     value = active_branch(value, conditions)
     if isinstance(value, list):
         for item in value:

@@ -8,8 +8,8 @@ from training_storage.emulator import schemas
 from training_storage.emulator.providers import (
     autoscaling,
     compute,
-    functions,
     fsx,
+    functions,
     identity,
     network,
     observability,

@@ -11,10 +11,16 @@ _SHARED = (
     "AvailabilityZones", "CapacityRebalance", "Context", "DefaultInstanceWarmup", "DesiredCapacityType",
     "HealthCheckGracePeriod", "HealthCheckType", "LaunchConfigurationName", "LaunchTemplate", "MaxInstanceLifetime",
     "MixedInstancesPolicy", "NewInstancesProtectedFromScaleIn", "PlacementGroup", "ServiceLinkedRoleARN",
-    "TerminationPolicies", "AvailabilityZoneDistribution", "AvailabilityZoneImpairmentPolicy", "SkipZonalShiftValidation",
-    "CapacityReservationSpecification", "InstanceMaintenancePolicy", "DeletionProtection",
+    "TerminationPolicies", "AvailabilityZoneDistribution", "AvailabilityZoneImpairmentPolicy", "DeletionProtection",
+    "CapacityReservationSpecification", "InstanceMaintenancePolicy", "SkipZonalShiftValidation",
 )  # fmt: skip
-_CREATE_ONLY = ("InstanceId", "LoadBalancerNames", "TargetGroupARNs", "LifecycleHookSpecificationList", "TrafficSources")
+_CREATE_ONLY = (
+    "InstanceId",
+    "LoadBalancerNames",
+    "TargetGroupARNs",
+    "LifecycleHookSpecificationList",
+    "TrafficSources",
+)
 
 
 class Group(Provider):

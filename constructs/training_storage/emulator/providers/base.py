@@ -95,7 +95,7 @@ class Context:
         return [{"Key": name, "Value": value} for name, value in self.all_tags(properties, system=system).items()]
 
     def tagged(self, properties: dict[str, Any]) -> dict[str, Any]:
-        """Return the argument ``Tags`` of a create call; nothing where there are no tags, since lists may not be empty."""
+        """Return the argument ``Tags`` of a create call; nothing without tags, since the list may not be empty."""
         tags = self.tag_list(properties)
         return {"Tags": tags} if tags else {}
 
@@ -172,7 +172,7 @@ class Provider:
         """Create the resource."""
         raise NotImplementedError
 
-    def update(self, context: Context, resource: Resource, properties: dict[str, Any]) -> Made:
+    def update(self, context: Context, resource: Resource, properties: dict[str, Any]) -> Made:  # noqa: ARG002
         """Change the resource in place; ``resource.properties`` are the old ones."""
         changed = sorted(
             name
@@ -198,13 +198,22 @@ class Provider:
         if name not in resource.attributes:
             if not self.has_attribute(name):
                 raise ResourceError(f"{self.type_name} does not support attribute {name} in Fn::GetAtt")
-            assert self.schema is not None
-            resource.attributes[name] = schemas.invent(
-                self.schema,
-                name,
-                partition=context.partition,
-                region=context.region,
-                account=context.account,
-                logical_id=resource.logical_resource_id,
-            )
+            resource.attributes[name] = self.invented(context, name)
         return resource.attributes[name]
+
+    def invented(self, context: Context, name: str) -> Any:
+        """Make up an attribute that nothing but the registry knows.
+
+        Raises:
+            ResourceError: The registry does not know the type.
+        """
+        if self.schema is None:
+            raise ResourceError(f"{self.type_name} has no schema to make {name} from")
+        return schemas.invent(
+            self.schema,
+            name,
+            partition=context.partition,
+            region=context.region,
+            account=context.account,
+            logical_id=context.logical_id,
+        )

@@ -84,9 +84,7 @@ class SecurityGroup(Provider):
             )
         ]
         users += [
-            system.file_system_id
-            for system in _file_systems(context)
-            if group_id in (system.security_group_ids or ())
+            system.file_system_id for system in _file_systems(context) if group_id in (system.security_group_ids or ())
         ]
         if users:
             raise ResourceError(f"resource {group_id} has a dependent object: {', '.join(users)}")

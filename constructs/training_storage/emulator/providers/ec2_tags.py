@@ -28,7 +28,9 @@ class TaggedProvider(Provider):
     def update(self, context: Context, resource: Resource, properties: dict[str, Any]) -> Made:
         """Change the tags; refuse anything else."""
         others = {
-            name for name in {*resource.properties, *properties} if resource.properties.get(name) != properties.get(name)
+            name
+            for name in {*resource.properties, *properties}
+            if resource.properties.get(name) != properties.get(name)
         } - {"Tags"}
         if others:
             return super().update(context, resource, properties)

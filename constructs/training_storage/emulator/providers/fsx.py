@@ -7,7 +7,14 @@ from typing import Any
 from training_storage.emulator.providers.base import Context, Made, Provider, Resource, ResourceError
 
 # Lustre settings that CloudFormation replaces the file system for, though the registry lists only whole properties.
-_REPLACING = ("CopyTagsToBackups", "DeploymentType", "DriveCacheType", "ExportPath", "ImportPath", "ImportedFileChunkSize")
+_REPLACING = (
+    "CopyTagsToBackups",
+    "DeploymentType",
+    "DriveCacheType",
+    "ExportPath",
+    "ImportPath",
+    "ImportedFileChunkSize",
+)
 # UpdateFileSystem takes none of these, and nobody documents a replacement: the update must not look as if it worked.
 _FIXED = ("EfaEnabled",)
 
@@ -75,9 +82,7 @@ class DataRepositoryAssociation(Provider):
         made = context.client("fsx").create_data_repository_association(
             **{name: value for name, value in properties.items() if name != "Tags"}, **context.tagged(properties)
         )["Association"]
-        return Made(
-            made["AssociationId"], {"AssociationId": made["AssociationId"], "ResourceARN": made["ResourceARN"]}
-        )
+        return Made(made["AssociationId"], {"AssociationId": made["AssociationId"], "ResourceARN": made["ResourceARN"]})
 
     def update(self, context: Context, resource: Resource, properties: dict[str, Any]) -> Made:
         """Change policies, chunk size and tags."""

@@ -20,7 +20,7 @@ _CONFIGURATION = (
 
 
 def _code(value: dict[str, Any]) -> dict[str, Any]:
-    """Say the code the way the API does; code written in the template becomes ``index.py``, as CloudFormation does it."""
+    """Say the code the way the API does; code in the template becomes ``index.py``, as CloudFormation does it."""
     if "ZipFile" in value:
         archive = io.BytesIO()
         with zipfile.ZipFile(archive, "w") as bundle:
@@ -30,7 +30,11 @@ def _code(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _names(properties: dict[str, Any]) -> dict[str, Any]:
-    return {("KMSKeyArn" if name == "KmsKeyArn" else name): properties[name] for name in _CONFIGURATION if name in properties}
+    return {
+        ("KMSKeyArn" if name == "KmsKeyArn" else name): properties[name]
+        for name in _CONFIGURATION
+        if name in properties
+    }
 
 
 class Function(Provider):
@@ -126,7 +130,9 @@ class StateMachine(Provider):
             definition = properties["Definition"]
             text = definition if isinstance(definition, str) else json.dumps(definition)
         else:
-            raise ResourceError("the emulator takes DefinitionString or Definition of a state machine, not an S3 location")
+            raise ResourceError(
+                "the emulator takes DefinitionString or Definition of a state machine, not an S3 location"
+            )
         for name, value in (properties.get("DefinitionSubstitutions") or {}).items():
             text = text.replace("${" + name + "}", str(value))
         return text
@@ -167,13 +173,13 @@ class _Mailbox:
         mailbox = self
 
         class Handler(BaseHTTPRequestHandler):
-            def do_PUT(self) -> None:  # noqa: N802 - the name that the base class calls
+            def do_PUT(self) -> None:
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 mailbox.answer = dict(json.loads(body))
                 self.send_response(200)
                 self.end_headers()
 
-            def log_message(self, format: str, *args: Any) -> None:  # noqa: A002 - the base class's name
+            def log_message(self, format: str, *args: Any) -> None:
                 """Say nothing."""
 
         self._server = HTTPServer(("127.0.0.1", 0), Handler)
@@ -270,8 +276,10 @@ class CustomResource(Provider):
         if not answer:
             raise ResourceError(f"the custom resource's function did not answer its ResponseURL; it returned {payload}")
         if answer.get("Status") != "SUCCESS":
-            raise ResourceError(f"Received response status [{answer.get('Status')}] from custom resource. "
-                                f"Message returned: {answer.get('Reason', payload)}")
+            raise ResourceError(
+                f"Received response status [{answer.get('Status')}] from custom resource. "
+                f"Message returned: {answer.get('Reason', payload)}"
+            )
         return answer
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from training_storage.emulator import schemas
 from training_storage.emulator.providers.base import Context, Made, Provider, Resource
 
 
@@ -17,13 +16,13 @@ class GenericProvider(Provider):
 
     def create(self, context: Context, properties: dict[str, Any]) -> Made:
         """Remember the resource, under an id made from its identifier properties."""
-        assert self.schema is not None
-        attributes = {name: self._invent(context, name) for name in self.schema.read_only}
+        known, named = (self.schema.read_only, self.schema.identifier) if self.schema else ((), ())
+        attributes = {name: self.invented(context, name) for name in known}
         parts = []
-        for name in self.schema.identifier:
+        for name in named:
             value = properties.get(name, attributes.get(name))
             if value is None:
-                value = context.generated_name(63, lower=True) if "Name" in name else self._invent(context, name)
+                value = context.generated_name(63, lower=True) if "Name" in name else self.invented(context, name)
             parts.append(str(value))
         return Made("|".join(parts) or context.generated_name(), attributes)
 
@@ -33,14 +32,3 @@ class GenericProvider(Provider):
 
     def delete(self, context: Context, resource: Resource) -> None:
         """Nothing outlives the stack's memory."""
-
-    def _invent(self, context: Context, name: str) -> Any:
-        assert self.schema is not None
-        return schemas.invent(
-            self.schema,
-            name,
-            partition=context.partition,
-            region=context.region,
-            account=context.account,
-            logical_id=context.logical_id,
-        )

@@ -25,7 +25,9 @@ class Role(Provider):
         iam = context.client("iam")
         name = properties.get("RoleName") or context.generated_name(64)
         given = {
-            key: properties[key] for key in ("Path", "Description", "MaxSessionDuration", "PermissionsBoundary") if key in properties
+            key: properties[key]
+            for key in ("Path", "Description", "MaxSessionDuration", "PermissionsBoundary")
+            if key in properties
         }
         role = iam.create_role(
             RoleName=name,
@@ -204,7 +206,11 @@ class Key(Provider):
     def create(self, context: Context, properties: dict[str, Any]) -> Made:
         """Create the key with its policy and rotation."""
         kms = context.client("kms")
-        given = {name: properties[name] for name in ("Description", "KeyUsage", "KeySpec", "MultiRegion", "Origin") if name in properties}
+        given = {
+            name: properties[name]
+            for name in ("Description", "KeyUsage", "KeySpec", "MultiRegion", "Origin")
+            if name in properties
+        }
         policy = {"Policy": _document(properties["KeyPolicy"])} if "KeyPolicy" in properties else {}
         tags = [{"TagKey": tag["Key"], "TagValue": tag["Value"]} for tag in context.tag_list(properties)]
         key = kms.create_key(**given, **policy, Tags=tags)["KeyMetadata"]
@@ -213,7 +219,11 @@ class Key(Provider):
 
     def _state(self, kms: Any, key_id: str, properties: dict[str, Any]) -> None:
         if properties.get("EnableKeyRotation"):
-            days = {"RotationPeriodInDays": properties["RotationPeriodInDays"]} if "RotationPeriodInDays" in properties else {}
+            days = (
+                {"RotationPeriodInDays": properties["RotationPeriodInDays"]}
+                if "RotationPeriodInDays" in properties
+                else {}
+            )
             kms.enable_key_rotation(KeyId=key_id, **days)
         elif properties.get("KeySpec", "SYMMETRIC_DEFAULT") == "SYMMETRIC_DEFAULT":
             kms.disable_key_rotation(KeyId=key_id)

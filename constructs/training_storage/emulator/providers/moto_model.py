@@ -32,9 +32,7 @@ class MotoModelProvider(Provider):
 
     def __init__(self, type_name: str, region: str) -> None:
         super().__init__(type_name, region)
-        model = model_of(type_name)
-        assert model is not None
-        self.model = model
+        self.model = get_model_map()[type_name]
 
     def has_attribute(self, name: str) -> bool:
         """Say what the registry says; without a schema, what moto says."""
@@ -104,7 +102,7 @@ class MotoModelProvider(Provider):
 
 
 def _copy(value: Any) -> Any:
-    """moto's models change what they are given."""
+    """Moto's models change what they are given."""
     if isinstance(value, dict):
         return {key: _copy(item) for key, item in value.items()}
     return [_copy(item) for item in value] if isinstance(value, list) else value

@@ -20,7 +20,8 @@ class Vpc(Provider):
         """Create the VPC and set its DNS attributes."""
         ec2 = context.client("ec2")
         vpc = ec2.create_vpc(
-            **_given(properties, "CidrBlock", "InstanceTenancy"), TagSpecifications=specification(context, properties, "vpc")
+            **_given(properties, "CidrBlock", "InstanceTenancy"),
+            TagSpecifications=specification(context, properties, "vpc"),
         )["Vpc"]
         self._dns(ec2, vpc["VpcId"], properties)
         groups = ec2.describe_security_groups(Filters=[{"Name": "vpc-id", "Values": [vpc["VpcId"]]}])["SecurityGroups"]
@@ -57,7 +58,9 @@ class Vpc(Provider):
             for gateway in ec2.describe_nat_gateways(Filters=vpc)["NatGateways"]
             if gateway["State"] != "deleted"
         ]
-        left += [item["VpcEndpointId"] for item in ec2.describe_vpc_endpoints(Filters=vpc)["VpcEndpoints"] if _alive(item)]
+        left += [
+            item["VpcEndpointId"] for item in ec2.describe_vpc_endpoints(Filters=vpc)["VpcEndpoints"] if _alive(item)
+        ]
         left += [
             group["GroupId"]
             for group in ec2.describe_security_groups(Filters=vpc)["SecurityGroups"]
@@ -90,7 +93,10 @@ class Subnet(Provider):
             TagSpecifications=specification(context, properties, "subnet"),
         )["Subnet"]
         self._public(ec2, subnet["SubnetId"], properties)
-        zone_names = {"AvailabilityZone": subnet["AvailabilityZone"], "AvailabilityZoneId": subnet["AvailabilityZoneId"]}
+        zone_names = {
+            "AvailabilityZone": subnet["AvailabilityZone"],
+            "AvailabilityZoneId": subnet["AvailabilityZoneId"],
+        }
         return Made(
             subnet["SubnetId"],
             {
@@ -126,7 +132,8 @@ class Subnet(Provider):
         ]
         if users:
             raise ResourceError(
-                f"The subnet '{resource.physical_resource_id}' has dependencies and cannot be deleted: {', '.join(users)}"
+                f"The subnet '{resource.physical_resource_id}' has dependencies and cannot be deleted: "
+                f"{', '.join(users)}"
             )
         context.client("ec2").delete_subnet(SubnetId=resource.physical_resource_id)
 
@@ -293,12 +300,12 @@ class VpcEndpoint(Provider):
     def update(self, context: Context, resource: Resource, properties: dict[str, Any]) -> Made:
         """Change routes, subnets, groups, policy and tags."""
         changes: dict[str, Any] = {}
-        for name, short in (("RouteTableIds", "RouteTableIds"), ("SubnetIds", "SubnetIds"), ("SecurityGroupIds", "SecurityGroupIds")):
+        for name in ("RouteTableIds", "SubnetIds", "SecurityGroupIds"):
             before, after = set(resource.properties.get(name) or ()), set(properties.get(name) or ())
             if after - before:
-                changes[f"Add{short}"] = sorted(after - before)
+                changes[f"Add{name}"] = sorted(after - before)
             if before - after:
-                changes[f"Remove{short}"] = sorted(before - after)
+                changes[f"Remove{name}"] = sorted(before - after)
         context.client("ec2").modify_vpc_endpoint(
             VpcEndpointId=resource.physical_resource_id, **changes, **self._policy(properties)
         )

@@ -73,7 +73,9 @@ class LogGroup(Provider):
 
     def update(self, context: Context, resource: Resource, properties: dict[str, Any]) -> Made:
         """Change retention and tags; anything else is refused."""
-        changed = {key for key in {*properties, *resource.properties} if properties.get(key) != resource.properties.get(key)}
+        changed = {
+            key for key in {*properties, *resource.properties} if properties.get(key) != resource.properties.get(key)
+        }
         if changed - {"RetentionInDays", "Tags"}:
             return super().update(context, resource, properties)
         logs, name = context.client("logs"), resource.physical_resource_id

@@ -115,7 +115,10 @@ def _lifecycle(s3: Any, bucket: str, value: Any) -> None:
 
 
 def _logging(s3: Any, bucket: str, value: Any) -> None:
-    status = {"TargetBucket": value.get("DestinationBucketName", bucket), "TargetPrefix": value.get("LogFilePrefix", "")}
+    status = {
+        "TargetBucket": value.get("DestinationBucketName", bucket),
+        "TargetPrefix": value.get("LogFilePrefix", ""),
+    }
     s3.put_bucket_logging(Bucket=bucket, BucketLoggingStatus={"LoggingEnabled": status})
 
 
@@ -181,7 +184,9 @@ SETTINGS = (
     Setting("BucketEncryption", _encryption, lambda s3, bucket: s3.delete_bucket_encryption(Bucket=bucket)),
     Setting("LifecycleConfiguration", _lifecycle, lambda s3, bucket: s3.delete_bucket_lifecycle(Bucket=bucket)),
     Setting(
-        "LoggingConfiguration", _logging, lambda s3, bucket: s3.put_bucket_logging(Bucket=bucket, BucketLoggingStatus={})
+        "LoggingConfiguration",
+        _logging,
+        lambda s3, bucket: s3.put_bucket_logging(Bucket=bucket, BucketLoggingStatus={}),
     ),
     Setting(
         "NotificationConfiguration",
@@ -193,7 +198,9 @@ SETTINGS = (
         lambda s3, bucket, value: s3.put_bucket_cors(
             Bucket=bucket,
             CORSConfiguration={
-                "CORSRules": [{key.replace("Id", "ID"): item for key, item in rule.items()} for rule in value["CorsRules"]]
+                "CORSRules": [
+                    {key.replace("Id", "ID"): item for key, item in rule.items()} for rule in value["CorsRules"]
+                ]
             },
         ),
         lambda s3, bucket: s3.delete_bucket_cors(Bucket=bucket),

@@ -19,9 +19,8 @@ class NestedStack(Provider):
     def _ready(self, context: Context, stack_id: str) -> Made:
         stack = context.client("cloudformation").describe_stacks(StackName=stack_id)["Stacks"][0]
         if stack["StackStatus"] not in ("CREATE_COMPLETE", "UPDATE_COMPLETE"):
-            raise ResourceError(
-                f"Embedded stack {stack_id} was not successfully created or updated: {stack.get('StackStatusReason', '')}"
-            )
+            why = stack.get("StackStatusReason", "")
+            raise ResourceError(f"Embedded stack {stack_id} was not successfully created or updated: {why}")
         outputs = {f"Outputs.{item['OutputKey']}": item["OutputValue"] for item in stack.get("Outputs", ())}
         return Made(stack_id, {"StackId": stack_id, **outputs})
 

@@ -81,7 +81,9 @@ class Bucket(Provider):
                 return
             raise
         if left.get("Versions") or left.get("DeleteMarkers"):
-            raise ResourceError("The bucket you tried to delete is not empty. You must delete all versions in the bucket.")
+            raise ResourceError(
+                "The bucket you tried to delete is not empty. You must delete all versions in the bucket."
+            )
         s3.delete_bucket(Bucket=name)
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from training_storage.emulator._moto import Patches
-
-# moto's own default; a template for another account needs the emulator to be that account.
-DEFAULT_ACCOUNT = "123456789012"
+from training_storage.emulator.process import DEFAULT_ACCOUNT
 
 _current = DEFAULT_ACCOUNT
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from moto.cloudformation.exceptions import AlreadyExistsException, CloudFormationError, ValidationError
@@ -40,7 +41,11 @@ class ChangeSetNotFoundError(CloudFormationError):
 class _ChangeSet(ChangeSet):
     """A change set that holds its parsed template."""
 
-    def __init__(self, stack: EmulatedStack, name: str, kind: str, template: Template, parameters: dict[str, Any]) -> None:
+    stack: EmulatedStack
+
+    def __init__(
+        self, stack: EmulatedStack, name: str, kind: str, template: Template, parameters: dict[str, Any]
+    ) -> None:
         self.stack = stack
         self.stack_id, self.stack_name = stack.stack_id, stack.name
         self.change_set_id = generate_changeset_id(name, stack.region_name, stack.account_id)
@@ -119,8 +124,7 @@ def delete(backend: CloudFormationBackend, name: str, retain: tuple[str, ...] = 
 def find(backend: CloudFormationBackend, name: str) -> EmulatedStack | None:
     """Return a living stack by name or ARN."""
     for stack in backend.stacks.values():
-        if name in (stack.name, stack.stack_id):
-            assert isinstance(stack, EmulatedStack)
+        if name in (stack.name, stack.stack_id) and isinstance(stack, EmulatedStack):
             return stack
     return None
 
@@ -134,7 +138,7 @@ def need(backend: CloudFormationBackend, name: str) -> EmulatedStack:
 
 
 def _new_stack(backend: CloudFormationBackend, name: str, parameters: dict[str, Any], **options: Any) -> EmulatedStack:
-    return EmulatedStack(
+    return EmulatedStack(  # type: ignore[abstract]
         stack_id=generate_stack_id(name, backend.region_name, backend.account_id),
         name=name,
         account_id=backend.account_id,
@@ -162,9 +166,7 @@ def _parse(body: str) -> Template:
         raise ValidationError(message=str(error)) from None
 
 
-def _differs(
-    stack: EmulatedStack, template: Template, parameters: dict[str, Any], tags: dict[str, str] | None
-) -> bool:
+def _differs(stack: EmulatedStack, template: Template, parameters: dict[str, Any], tags: dict[str, str] | None) -> bool:
     if stack.template_dict != template.document or (tags is not None and tags != stack.tags):
         return True
     # An SSM parameter may have a new value under the same name.
@@ -202,7 +204,7 @@ def _touched(stack: EmulatedStack, scope: Any, entry: dict[str, Any]) -> bool:
     )
 
 
-def _modification(stack: EmulatedStack, logical_id: str, old: dict[str, Any], entry: dict[str, Any]) -> Change:
+def _modification(stack: EmulatedStack, logical_id: str, old: dict[str, Any], entry: dict[str, Any]) -> Any:
     change: Any = Change("Modify", logical_id, entry["Type"])
     provider = provider_for(entry["Type"], stack.region_name)
     before, after = old.get("Properties") or {}, entry.get("Properties") or {}
@@ -237,9 +239,7 @@ class _Operations:
         return ActionResult({"StackId": stack.stack_id})
 
     def delete_stack(self: Any) -> ActionResult:
-        delete(
-            self.cloudformation_backend, self._get_param("StackName"), tuple(self._get_param("RetainResources", []))
-        )
+        delete(self.cloudformation_backend, self._get_param("StackName"), tuple(self._get_param("RetainResources", [])))
         return EmptyResult()
 
     def create_change_set(self: Any) -> ActionResult:
@@ -249,7 +249,9 @@ class _Operations:
         if kind == "UPDATE" and stack is None:
             raise ValidationError(message=f"Stack [{name}] does not exist")
         if kind == "CREATE" and stack is not None and stack.status != "REVIEW_IN_PROGRESS":
-            raise ValidationError(message=f"Stack [{name}] already exists and cannot be created again with the changeSet.")
+            raise ValidationError(
+                message=f"Stack [{name}] already exists and cannot be created again with the changeSet."
+            )
         parameters = _given(self, stack.parameters if stack else {})
         template = _parse(_body(self, stack))
         if stack is None:
@@ -276,10 +278,8 @@ class _Operations:
         return ActionResult(_change_set(self))
 
     def delete_change_set(self: Any) -> ActionResult:
-        try:
+        with suppress(ChangeSetNotFoundError):  # deleting what is not there is no error
             del self.cloudformation_backend.change_sets[_change_set(self).change_set_id]
-        except ChangeSetNotFoundError:
-            pass  # deleting what is not there is no error
         return EmptyResult()
 
     def execute_change_set(self: Any) -> ActionResult:
@@ -323,8 +323,10 @@ class _Operations:
 def _change_set(response: Any) -> _ChangeSet:
     name, stack = response._get_param("ChangeSetName"), response._get_param("StackName")
     for item in response.cloudformation_backend.change_sets.values():
-        if item.change_set_id == name or (item.change_set_name == name and stack in (item.stack_name, item.stack_id)):
-            assert isinstance(item, _ChangeSet)
+        meant = item.change_set_id == name or (
+            item.change_set_name == name and stack in (item.stack_name, item.stack_id)
+        )
+        if meant and isinstance(item, _ChangeSet):
             return item
     raise ChangeSetNotFoundError(f"ChangeSet [{name}] does not exist")
 

@@ -44,12 +44,13 @@ class _Operations:
         if name in placement_groups(backend):
             raise EC2ClientError("InvalidPlacementGroup.Duplicate", f"The placement group '{name}' already exists.")
         tags = self._parse_tag_specification("placement-group")
+        place = f"arn:{backend.partition}:ec2:{backend.region_name}:{backend.account_id}"
         group = {
             "GroupId": group_id,
             "GroupName": name,
             "Strategy": strategy,
             "State": "available",
-            "GroupArn": f"arn:{backend.partition}:ec2:{backend.region_name}:{backend.account_id}:placement-group/{name}",
+            "GroupArn": f"{place}:placement-group/{name}",
             "Tags": [{"Key": key, "Value": value} for key, value in (tags or {}).items()],
         }
         for option in ("PartitionCount", "SpreadLevel"):

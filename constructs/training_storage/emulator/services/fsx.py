@@ -32,14 +32,14 @@ _UPDATABLE = {
 }  # fmt: skip
 
 
-def _get(backend: FSxBackend, file_system_id: str) -> FileSystem:
+def _get(backend: FSxBackend, file_system_id: str) -> Any:
     if file_system_id not in backend.file_systems:
         raise FsxError("FileSystemNotFound", f"File system '{file_system_id}' does not exist.")
     return backend.file_systems[file_system_id]
 
 
-def _create(original: Callable[..., FileSystem]) -> Callable[..., FileSystem]:
-    def create_file_system(self: FSxBackend, **given: Any) -> FileSystem:
+def _create(original: Callable[..., FileSystem]) -> Callable[..., Any]:
+    def create_file_system(self: FSxBackend, **given: Any) -> Any:
         tags = given.pop("tags") or []
         file_system: Any = original(self, tags=None, **given)
         old, new = file_system.file_system_id, f"fs-0{uuid.uuid4().hex[:16]}"
@@ -49,9 +49,7 @@ def _create(original: Callable[..., FileSystem]) -> Callable[..., FileSystem]:
         # moto writes the plain partition and suffix whatever the region
         suffix = "amazonaws.com.cn" if self.partition == "aws-cn" else "amazonaws.com"
         file_system.dns_name = f"{new}.fsx.{self.region_name}.{suffix}"
-        file_system.resource_arn = (
-            f"arn:{self.partition}:fsx:{self.region_name}:{self.account_id}:file-system/{new}"
-        )
+        file_system.resource_arn = f"arn:{self.partition}:fsx:{self.region_name}:{self.account_id}:file-system/{new}"
         if tags:
             self.tagger.tag_resource(file_system.resource_arn, tags)
         file_system.creation_time = time.time()
@@ -123,7 +121,8 @@ def _update(self: Any) -> str:
         if capacity <= file_system.storage_capacity:
             raise FsxError(
                 "BadRequest",
-                f"Storage capacity can only be increased: {capacity} GiB is not above {file_system.storage_capacity} GiB",
+                f"Storage capacity can only be increased: {capacity} GiB is not above "
+                f"{file_system.storage_capacity} GiB",
             )
         if _deployment(file_system) == "SCRATCH_1":
             raise FsxError("BadRequest", "Storage capacity of a SCRATCH_1 file system cannot be changed")
@@ -159,7 +158,9 @@ def _delete(original: Callable[..., Any]) -> Callable[..., Any]:
         links = [link for link in store.associations.values() if link["FileSystemId"] == file_system_id]
         if links:
             names = ", ".join(link["AssociationId"] for link in links)
-            raise FsxError("BadRequest", f"File system '{file_system_id}' still has data repository associations: {names}")
+            raise FsxError(
+                "BadRequest", f"File system '{file_system_id}' still has data repository associations: {names}"
+            )
         running = [
             task
             for task in store.tasks.values()
@@ -167,7 +168,9 @@ def _delete(original: Callable[..., Any]) -> Callable[..., Any]:
         ]
         if running:
             names = ", ".join(task["TaskId"] for task in running)
-            raise FsxError("BadRequest", f"File system '{file_system_id}' has unfinished data repository tasks: {names}")
+            raise FsxError(
+                "BadRequest", f"File system '{file_system_id}' has unfinished data repository tasks: {names}"
+            )
         return original(self, file_system_id=file_system_id, **given)
 
     return delete_file_system

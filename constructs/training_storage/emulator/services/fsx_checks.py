@@ -53,7 +53,7 @@ def find_subnet(backend: FSxBackend, subnet_id: str) -> Any:
 
 
 def _ec2(backend: FSxBackend) -> Any:
-    from moto.ec2 import ec2_backends
+    from moto.ec2.models import ec2_backends
 
     return ec2_backends[backend.account_id][backend.region_name]
 

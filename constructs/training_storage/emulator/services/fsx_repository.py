@@ -187,7 +187,9 @@ def create_data_repository_task(backend: FSxBackend, given: dict[str, Any]) -> d
     if given["Type"] not in _TASK_TYPES:
         raise _error("BadRequest", f"Unknown data repository task type {given['Type']}")
     tasks = store(backend).tasks
-    busy = [task for task in tasks.values() if task["FileSystemId"] == file_system_id and task["Lifecycle"] in _UNFINISHED]
+    busy = [
+        task for task in tasks.values() if task["FileSystemId"] == file_system_id and task["Lifecycle"] in _UNFINISHED
+    ]
     if busy:
         raise _error("DataRepositoryTaskExecuting", f"A data repository task is already executing: {busy[0]['TaskId']}")
     _check_task(backend, file_system_id, given)
@@ -215,7 +217,9 @@ def _check_task(backend: FSxBackend, file_system_id: str, given: dict[str, Any])
     if not links and not lustre.get("ImportPath"):
         raise _error("BadRequest", f"File system '{file_system_id}' is not linked to a data repository")
     if given["Type"] == "EXPORT_TO_REPOSITORY":
-        exporting = [link["AssociationId"] for link in links if (link["S3"].get("AutoExportPolicy") or {}).get("Events")]
+        exporting = [
+            link["AssociationId"] for link in links if (link["S3"].get("AutoExportPolicy") or {}).get("Events")
+        ]
         if exporting:
             raise _error("BadRequest", f"Export tasks cannot run beside automatic export of {', '.join(exporting)}")
     if len(given.get("Paths") or ()) > _MAX_PATHS:

@@ -75,7 +75,7 @@ def _text(value: bytes | str | None) -> str:
 def _unpack(archive: bytes, folder: Path) -> None:
     folder.mkdir()
     with zipfile.ZipFile(io.BytesIO(archive)) as bundle:
-        bundle.extractall(folder)  # noqa: S202 - zipfile keeps members inside the folder
+        bundle.extractall(folder)
 
 
 def _layers(function: Any) -> list[bytes]:

@@ -26,8 +26,8 @@ def template_location(url: str) -> tuple[str, str]:
 def install(patches: Patches) -> None:
     """Correct template URLs and the JSON of dates; answer what the command line asks on the side."""
     from moto.cloudformation import responses, utils
-    from moto.core import utils as core
     from moto.cloudtrail.responses import CloudTrailResponse
+    from moto.core import utils as core
     from moto.s3.models import s3_backends
 
     patches.set(core, "create_loader", clients.loader)

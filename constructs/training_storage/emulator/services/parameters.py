@@ -43,7 +43,7 @@ def install(patches: Patches) -> None:
                 self,
                 name,
                 [
-                    Parameter(
+                    Parameter(  # type: ignore[abstract]
                         account_id=self.account_id,
                         name=name,
                         value=image,

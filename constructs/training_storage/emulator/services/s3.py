@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 from training_storage.emulator._moto import Patches
 
+
 def _with_event_bridge(body: str) -> str:
     """Add the element that moto keeps but does not show."""
     root = ElementTree.fromstring(body)  # noqa: S314 - moto's own answer

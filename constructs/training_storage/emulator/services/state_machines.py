@@ -17,6 +17,7 @@ def install(patches: Patches) -> None:
 
     Which backend answers is set where the emulator starts moto.
     """
+    from jsonpath_ng.ext.parser import parse
     from moto.stepfunctions import models
     from moto.stepfunctions.parser.asl.utils import json_path
     from moto.stepfunctions.parser.models import stepfunctions_parser_backends
@@ -30,7 +31,7 @@ def install(patches: Patches) -> None:
         if not _DEFINITE.fullmatch(path):
             return found
         # moto wraps what stands behind an index into a list of one; AWS does so for indefinite paths only
-        matches = json_path.parse(path).find(data)
+        matches = parse(path).find(data)
         return matches[0].value if matches else found
 
     for module in list(sys.modules.values()):
