@@ -10,6 +10,9 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any
 
+from training_storage.planner import Plan, plan
+from training_storage.workload import Workload
+
 if TYPE_CHECKING:
     import aws_cdk as cdk
 
@@ -40,18 +43,17 @@ class Assembly:
 
 
 def synthesize(
-    workload: Path | dict[str, Any],
+    workload: Path | dict[str, Any] | Plan,
     *,
     prepare: Callable[[cdk.App], None] | None = None,
     flags: dict[str, Any] | None = None,
     folder: str | None = None,
 ) -> Assembly:
-    """Build the reference stacks for a workload and synthesize them."""
+    """Build the reference stacks for a workload file, its data or its plan, and synthesize them."""
     import aws_cdk as cdk
 
     from stacks import build_stacks
-    from training_storage.planner import plan
-    from training_storage.workload import Workload, load_workload
+    from training_storage.workload import load_workload
 
     app = cdk.App(
         context=context() | (flags or {}),
@@ -61,8 +63,11 @@ def synthesize(
     )
     if prepare is not None:
         prepare(app)
-    loaded = Workload.model_validate(workload) if isinstance(workload, dict) else load_workload(workload)
-    build_stacks(app, plan(loaded))
+    if isinstance(workload, Path):
+        workload = plan(load_workload(workload))
+    elif isinstance(workload, dict):
+        workload = plan(Workload.model_validate(workload))
+    build_stacks(app, workload)
     made = app.synth()
     return Assembly(
         folder=Path(made.directory),
