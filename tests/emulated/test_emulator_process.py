@@ -85,21 +85,48 @@ def test_moto_is_as_it_was_afterwards() -> None:
     assert not hasattr(FSxResponse, "create_data_repository_task")
 
 
-def test_two_emulators_at_once_are_refused(aws_emulator: Emulator) -> None:
-    with pytest.raises(EmulatorError, match="runs in this process already"), emulator():
-        pass
-    assert aws_emulator.stacks() == []
+def one_bucket(name: str) -> dict[str, object]:
+    return {"Resources": {"A": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": name}}}}
+
+
+def test_an_emulator_inside_another_has_its_own_world(aws_emulator: Emulator) -> None:
+    aws_emulator.deploy(one_bucket("outer"), "outer")
+    aws_emulator.client("s3").put_object(Bucket="outer", Key="a", Body=b"1")
+    url = aws_emulator.server.url
+    with emulator(account="111111111111") as inner:
+        assert inner.client("s3").list_buckets()["Buckets"] == []
+        assert inner.client("sts").get_caller_identity()["Account"] == "111111111111"
+        inner.deploy(one_bucket("outer"), "inner")  # the same name, in another world
+        inner.client("s3").put_object(Bucket="outer", Key="b", Body=b"2")
+    assert aws_emulator.stacks() == ["outer"]
+    assert [item["Key"] for item in aws_emulator.client("s3").list_objects_v2(Bucket="outer")["Contents"]] == ["a"]
+    assert aws_emulator.client("s3").get_object(Bucket="outer", Key="a")["Body"].read() == b"1"
+    assert aws_emulator.client("sts").get_caller_identity()["Account"] == "123456789012"
+    assert aws_emulator.server.url == url
+    aws_emulator.client("s3").delete_object(Bucket="outer", Key="a")
+    assert aws_emulator.destroy("outer").status == "DELETE_COMPLETE"
+
+
+def test_an_emulator_leaves_a_tests_own_mock_alone() -> None:
+    from moto import mock_aws
+
+    with mock_aws():
+        boto3.client("s3", region_name="us-east-1").create_bucket(Bucket="theirs")
+        with emulator() as aws:
+            assert aws.client("s3").list_buckets()["Buckets"] == []
+        names = [item["Name"] for item in boto3.client("s3", region_name="us-east-1").list_buckets()["Buckets"]]
+        assert names == ["theirs"]
 
 
 def test_each_emulator_starts_empty() -> None:
     for _ in range(2):
         with emulator() as aws:
-            aws.deploy({"Resources": {"A": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "once"}}}}, "one")
+            aws.deploy(one_bucket("once"), "one")
             assert aws.stacks() == ["one"]
 
 
 def test_plain_boto3_talks_to_it(aws_emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> None:
-    aws_emulator.deploy({"Resources": {"A": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "mine"}}}}, "one")
+    aws_emulator.deploy(one_bucket("mine"), "one")
     assert "mine" in [item["Name"] for item in boto3.client("s3", region_name="us-east-1").list_buckets()["Buckets"]]
 
 

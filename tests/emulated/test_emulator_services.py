@@ -263,10 +263,12 @@ def test_a_fleet_is_what_its_template_says(aws_emulator: Emulator) -> None:
 def test_a_changed_launch_template_is_a_new_version_of_the_same(aws_emulator: Emulator) -> None:
     first = aws_emulator.deploy(fleet(), "fleet").physical_ids
     data = ("Resources", "Template", "Properties", "LaunchTemplateData", "InstanceType")
-    second = aws_emulator.update("fleet", changed(fleet(), *data, to="p5.48xlarge"))
+    second = aws_emulator.update("fleet", changed(fleet(3), *data, to="p5.48xlarge"))
     assert second.physical_ids == first
     group = aws_emulator.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"][0]
     assert group["LaunchTemplate"]["Version"] == "2"
+    types = [item["InstanceType"] for item in group["Instances"]]
+    assert sorted(types) == ["p5.48xlarge", "p5en.48xlarge", "p5en.48xlarge"]  # who runs, stays as it is
 
 
 def test_a_fleet_grows_in_place_and_is_destroyed(aws_emulator: Emulator) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -81,7 +82,7 @@ def test_unknown_type_is_refused(aws_emulator: Emulator) -> None:
 def test_a_reference_to_nothing_is_refused(aws_emulator: Emulator, value: dict[str, Any]) -> None:
     with pytest.raises(StackFailedError, match="Nowhere"):
         aws_emulator.deploy(only(A=bucket(BucketName=value)), "bad")
-    assert aws_emulator.client("s3").list_buckets()["Buckets"] == [] or aws_emulator.stacks() == []
+    assert aws_emulator.stacks() == []
 
 
 def test_a_reference_to_a_resource_that_its_condition_leaves_out_is_refused(aws_emulator: Emulator) -> None:
@@ -480,8 +481,6 @@ def test_a_generic_type_is_replaced_for_a_create_only_property(aws_emulator: Emu
 
 
 def test_a_nested_stack(aws_emulator: Emulator) -> None:
-    import json
-
     inner = {
         "Parameters": {"Name": {"Type": "String"}},
         **only(A=bucket(BucketName={"Ref": "Name"})),

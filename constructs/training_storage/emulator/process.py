@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from training_storage.emulator import _moto
 
@@ -33,25 +34,60 @@ def own_settings(region: str) -> Iterator[None]:
 
 @contextmanager
 def corrected_moto(account: str) -> Iterator[None]:
-    """Run moto, empty and corrected, with callers that belong to an account."""
+    """Run moto, empty and corrected, with callers that belong to an account.
+
+    What moto held before, for an emulator around this one or for a test's own ``mock_aws``, is out of sight until the
+    end and is then as it was.
+    """
     # imported here, with the caller's settings out of sight: moto makes boto3 sessions while it is imported
     from moto import mock_aws
 
     from training_storage.emulator import server
-    from training_storage.emulator.services import accounts, ec2, fsx_repository
+    from training_storage.emulator.services import accounts
 
     moto = mock_aws(config={"stepfunctions": {"execute_state_machine": True}})
     _moto.acquire()
     try:
         moto.start()
+        outer_account, outer_server = accounts.current(), server.running()
         try:
-            accounts.use(account)
-            ec2.forget()
-            fsx_repository.forget()
-            yield
+            with _set_aside():
+                accounts.use(account)
+                try:
+                    yield
+                finally:
+                    accounts.use(outer_account)
+                    if not outer_server:
+                        server.stop_shared()
         finally:
-            server.stop_shared()
             moto.stop()
-            accounts.use(DEFAULT_ACCOUNT)
     finally:
         _moto.release()
+
+
+@contextmanager
+def _set_aside() -> Iterator[None]:
+    """Hide everything that moto holds for somebody else, and bring it back at the end."""
+    from moto.core.base_backend import BackendDict, backend_lock
+    from moto.s3.models import FakeKey, FakeMultipart, s3_backends
+
+    in_use: list[Any] = vars(BackendDict)["_instances"]
+    # S3 knows beside its backends whose each bucket is, and closes the files of all objects ever made when it is reset
+    tracked: list[Any] = [FakeKey.instances_tracked, FakeMultipart.instances_tracked]  # type: ignore[attr-defined]
+    with backend_lock:
+        kept = [(backends, dict(backends)) for backends in in_use]
+        owners, objects = dict(s3_backends.bucket_accounts), [list(items) for items in tracked]
+        for held in [*(backends for backends, _ in kept), in_use, s3_backends.bucket_accounts, *tracked]:
+            held.clear()
+    try:
+        yield
+    finally:
+        with backend_lock:
+            BackendDict.reset()
+            for backends, content in kept:
+                backends.update(content)
+                in_use.append(backends)
+            s3_backends.bucket_accounts.clear()
+            s3_backends.bucket_accounts.update(owners)
+            for items, before in zip(tracked, objects, strict=True):
+                items[:] = before

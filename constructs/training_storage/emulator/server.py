@@ -138,6 +138,11 @@ def shared() -> Server:
         return _shared
 
 
+def running() -> bool:
+    """Say whether this process's server runs."""
+    return _shared is not None
+
+
 def stop_shared() -> None:
     """Stop this process's server, if it runs."""
     global _shared

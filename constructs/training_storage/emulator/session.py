@@ -328,12 +328,11 @@ def _body(template: Mapping[str, Any] | str | Path | StackArtifact) -> str:
     return Path(template.template_full_path).read_text(encoding="utf-8")
 
 
-_running = False
-
-
 @contextmanager
 def emulator(*, account: str = DEFAULT_ACCOUNT, region: str = DEFAULT_REGION) -> Iterator[Emulator]:
     """Run an emulated AWS in this process: every boto3 client made while it runs talks to it.
+
+    It starts empty. One inside another has a world of its own; that of the outer one comes back when it ends.
 
     Args:
         account: Account id of the caller; that of a template with an account of its own, if it has one.
@@ -341,17 +340,10 @@ def emulator(*, account: str = DEFAULT_ACCOUNT, region: str = DEFAULT_REGION) ->
 
     Raises:
         EmulatorUnavailableError: The ``emulator`` extra is not installed.
-        EmulatorError: An emulator runs already; two would share everything.
+        EmulatorError: The account id is none.
     """
-    global _running
     _moto.require()
     if len(account) != 12 or not account.isdigit():
         raise EmulatorError(f"an account id has 12 digits, got {account!r}")
-    if _running:
-        raise EmulatorError("an emulator runs in this process already; leave it before starting another")
-    _running = True
-    try:
-        with own_settings(region), corrected_moto(account):
-            yield Emulator(account, region)
-    finally:
-        _running = False
+    with own_settings(region), corrected_moto(account):
+        yield Emulator(account, region)

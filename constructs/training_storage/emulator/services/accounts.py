@@ -14,6 +14,11 @@ def use(account: str) -> None:
     _current = account
 
 
+def current() -> str:
+    """Return the account that callers with the emulator's credentials are."""
+    return _current
+
+
 def install(patches: Patches) -> None:
     """Replace moto's fixed default account; keys that IAM or STS gave out keep theirs."""
     from moto.iam import models

@@ -1,4 +1,4 @@
-"""EC2: placement groups, which moto lacks, and machine images, which it makes before anybody asks."""
+"""EC2: placement groups, which moto lacks; launch templates and machine images, which it handles otherwise than EC2."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from moto.core.responses import ActionResult
 from moto.ec2.exceptions import EC2ClientError
 from moto.ec2.models import EC2Backend
 from moto.ec2.models.amis import AmiBackend
+from moto.ec2.models.launch_templates import LaunchTemplate
 from moto.ec2.responses import EC2Response
+from moto.ec2.utils import parse_user_data
 
 from training_storage.emulator._moto import Patches
 
 _STRATEGIES = {"cluster", "spread", "partition"}
 
+# Kept by backend: a new emulator has new backends
 _loaded: WeakSet[EC2Backend] = WeakSet()
 _groups: WeakKeyDictionary[EC2Backend, dict[str, dict[str, Any]]] = WeakKeyDictionary()
 
@@ -23,12 +26,6 @@ _groups: WeakKeyDictionary[EC2Backend, dict[str, dict[str, Any]]] = WeakKeyDicti
 def placement_groups(backend: EC2Backend) -> dict[str, dict[str, Any]]:
     """Return the placement groups of a backend by name, as the API shows them."""
     return _groups.setdefault(backend, {})
-
-
-def forget() -> None:
-    """Forget all placement groups, and which backends have their images."""
-    _groups.clear()
-    _loaded.clear()
 
 
 class _Operations:
@@ -89,7 +86,7 @@ def _tag(group: dict[str, Any], key: str) -> str | None:
 
 
 def install(patches: Patches) -> None:
-    """Add the operations, and put off the loading of machine images."""
+    """Add the operations, correct launch templates, and put off the loading of machine images."""
     for name, function in vars(_Operations).items():
         if not name.startswith("_"):
             patches.set(EC2Response, name, function)
@@ -106,3 +103,13 @@ def install(patches: Patches) -> None:
 
     patches.set(AmiBackend, "_load_amis", lambda _self: None)
     patches.set(EC2Response, "describe_images", describe_images)
+
+    # moto reads user data when a launch template is made, and forgets to when it gets another version
+    create_version = LaunchTemplate.create_version
+
+    def with_user_data(self: Any, data: dict[str, Any], description: str) -> Any:
+        if isinstance(data.get("UserData"), str):
+            data = {**data, "UserData": parse_user_data(data["UserData"])}
+        return create_version(self, data, description)
+
+    patches.set(LaunchTemplate, "create_version", with_user_data)

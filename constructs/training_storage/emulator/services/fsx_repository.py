@@ -39,18 +39,13 @@ class Store:
     file_counts: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
-# moto wipes a backend's attributes when it resets, and keeps the object out of use afterwards
+# Kept by backend: a new emulator has new backends
 _stores: WeakKeyDictionary[FSxBackend, Store] = WeakKeyDictionary()
 
 
 def store(backend: FSxBackend) -> Store:
     """Return the associations and tasks of a backend."""
     return _stores.setdefault(backend, Store())
-
-
-def forget() -> None:
-    """Forget all associations and tasks."""
-    _stores.clear()
 
 
 def _error(code: str, message: str) -> JsonRESTError:
