@@ -20,7 +20,7 @@ def rights(**changes: Any) -> dict[str, Any]:
         "compute": {"instance_type": "p5en.48xlarge", "instance_count": 20},
         "dataset": {"size": "10 TB", "average_file_size": "100 MB", "read_rate": {"per_accelerator": "50 MB/s"}},
     }
-    return deploy_rights(plan(Workload.model_validate(workload | changes)))  # type: ignore[return-value]
+    return deploy_rights(plan(Workload.model_validate(workload | changes)))
 
 
 def resources(document: dict[str, Any]) -> list[str]:
