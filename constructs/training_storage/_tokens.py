@@ -7,18 +7,29 @@ without an error. Constructs hand ``concrete(x)`` to the rules, which pass over 
 from __future__ import annotations
 
 from math import isfinite
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from aws_cdk import Token
 
 T = TypeVar("T")
 
+# A question to the CDK is a round trip to Node. Most values answer it themselves: the text of a token holds one of these
+# marks, and a number token lies near -1.9e289 (aws-cdk-lib, core/lib/private/encoding.ts).
+_MARKS: Final = ("${Token[", "#{Token[")
+_NUMBER_TOKENS_BELOW: Final = -1e280
+
 
 def is_concrete(value: object) -> bool:
     """Whether the value, and everything in a list or dict, is known at synth."""
+    if value is None or isinstance(value, bool):
+        return True
+    if isinstance(value, str) and not any(mark in value for mark in _MARKS):
+        return True
+    if isinstance(value, int | float) and value > _NUMBER_TOKENS_BELOW:
+        return True
     if isinstance(value, list | tuple | set | frozenset):
         items = list(value)
-        if len(items) == 1 and isinstance(items[0], str) and Token.is_unresolved(items):
+        if len(items) == 1 and isinstance(items[0], str) and _MARKS[1] in items[0] and Token.is_unresolved(items):
             return False  # a list token is a list of one text that is no text token by itself
         return all(is_concrete(item) for item in items)
     if isinstance(value, dict):

@@ -189,9 +189,9 @@ class GpuFleet(Construct):
         self._connections = ec2.Connections(security_groups=[self.security_group])
         self.role = role or iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"))
 
-        rules = add_self_rules(self, self.security_group) if efa else []
+        rules = add_self_rules(self, self.security_group, brought=security_group is not None) if efa else []
         if storage is not None:
-            rules += storage.attach(client=self, grantee=self)
+            rules += storage.attach(client=self, grantee=self.role)
         policy = iam.Policy(self, "Policy", roles=[self.role], statements=node_statements(stack, signal=waits))
         acknowledge_node_statements(policy)
 
@@ -226,8 +226,8 @@ class GpuFleet(Construct):
                     )
                 ],
                 # Groups stand on the interfaces or on the template, never on both (field report 26).
-                network_interfaces=network_interfaces(facts, self._group_ids()) if efa and facts else None,
-                security_group_ids=None if efa else self._group_ids(),
+                network_interfaces=network_interfaces(facts, self.connections) if efa and facts else None,
+                security_group_ids=None if efa else late_group_ids(self.connections),
                 placement=_placement(placement_group, self.placement_group),
                 instance_market_options=market_options(purchase),
                 capacity_reservation_specification=reservation(
@@ -298,9 +298,6 @@ class GpuFleet(Construct):
     def add_security_group(self, security_group: ec2.ISecurityGroup) -> None:
         """Put the nodes into one more group; with EFA it lands on every interface."""
         self.connections.add_security_group(security_group)
-
-    def _group_ids(self) -> list[str]:
-        return late_group_ids(self.connections)
 
     def _schedule(self, size: str, start: datetime | None, end: datetime | None) -> None:
         if start is not None:

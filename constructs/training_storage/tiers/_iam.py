@@ -138,5 +138,8 @@ def _grant(
 
 
 def _other_account(resource: IResource, grantee: iam.IGrantable) -> bool:
-    there, here = concrete(resource.env.account), concrete(grantee.grant_principal.principal_account)
-    return here is not None and there is not None and here != there
+    here = concrete(grantee.grant_principal.principal_account)
+    if here is None:
+        return False
+    there = concrete(resource.env.account)
+    return there is not None and here != there

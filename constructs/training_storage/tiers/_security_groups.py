@@ -7,12 +7,15 @@ of the file system never refers to its clients.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Final
 
-from aws_cdk import CfnResource, Stack
+from aws_cdk import CfnResource, Stack, Stage
 from aws_cdk import aws_ec2 as ec2
-from constructs import Construct
+from constructs import Construct, IConstruct
+
+from training_storage._tokens import is_concrete
 
 LUSTRE_PORTS: Final = ((988, 988), (1018, 1023))
 """TCP ports between clients and servers and among servers: FSx for Lustre User Guide, security groups."""
@@ -51,7 +54,7 @@ def traffic(*, efa: bool) -> tuple[Traffic, ...]:
 
 
 def let_in(
-    scope: Construct, construct_id: str, each: Traffic, *, group: str, source: str, description: str
+    scope: IConstruct, construct_id: str, each: Traffic, *, group: str, source: str, description: str
 ) -> ec2.CfnSecurityGroupIngress:
     """Add an ingress rule to ``group`` from ``source``, both ids."""
     return ec2.CfnSecurityGroupIngress(
@@ -67,7 +70,7 @@ def let_in(
 
 
 def let_out(
-    scope: Construct, construct_id: str, each: Traffic, *, group: str, destination: str, description: str
+    scope: IConstruct, construct_id: str, each: Traffic, *, group: str, destination: str, description: str
 ) -> ec2.CfnSecurityGroupEgress:
     """Add an egress rule to ``group`` towards ``destination``, both ids."""
     return ec2.CfnSecurityGroupEgress(
@@ -93,46 +96,92 @@ def rules_with_itself(scope: Construct, group: str, *, efa: bool) -> list[CfnRes
     return made
 
 
+def rules_of_brought_group(scope: Construct, group: ec2.ISecurityGroup, *, efa: bool) -> list[CfnResource]:
+    """Return the rules between members of a group that its owner brought, and may bring more than once.
+
+    EC2 refuses the same rule a second time, so file systems and fleets that share a group share its rules too. They
+    stand in the stack under the name of the group, and stay what they are when one of those that share them goes.
+
+    Args:
+        scope: Who needs the rules.
+        group: The group.
+        efa: Whether everything must pass, or the Lustre ports.
+    """
+    stack, group_id = Stack.of(scope), group.security_group_id
+    name = f"GroupRules{_short(group_id if is_concrete(group_id) else group.node.addr)}"
+    place = stack.node.try_find_child(name) or Construct(stack, name)
+    rules: list[CfnResource] = []
+    for each in traffic(efa=efa):
+        description = "Between members: EFA" if efa else "Between members: Lustre"
+        rules.append(_once(place, "Ingress", each, group=group_id, peer=group_id, description=description))
+        rules.append(_once(place, "Egress", each, group=group_id, peer=group_id, description=description))
+    return rules
+
+
+def _short(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _once(
+    place: IConstruct, direction: str, each: Traffic, *, group: str, peer: str, description: str, name: str = ""
+) -> CfnResource:
+    """Return the rule that is there already, anywhere in the stage, or make it."""
+    kind = ec2.CfnSecurityGroupIngress if direction == "Ingress" else ec2.CfnSecurityGroupEgress
+    for node in (Stage.of(place) or place.node.root).node.find_all():
+        if not isinstance(node, kind):
+            continue
+        other = (
+            node.source_security_group_id
+            if isinstance(node, ec2.CfnSecurityGroupIngress)
+            else node.destination_security_group_id
+        )
+        ports = (node.ip_protocol, node.from_port, node.to_port)
+        if (node.group_id, other, ports) == (group, peer, (each.protocol, each.from_port, each.to_port)):
+            return node
+    if direction == "Ingress":
+        return let_in(place, name or direction, each, group=group, source=peer, description=description)
+    return let_out(place, name or direction, each, group=group, destination=peer, description=description)
+
+
 def rules_with_client(
+    place: Stack,
     client_group: ec2.ISecurityGroup,
     file_system_group: ec2.ISecurityGroup,
     *,
     owner: Construct,
     efa: bool,
     file_system_side: bool,
+    brought: bool,
 ) -> tuple[CfnResource, ...]:
-    """Return the rules between a client's group and a file system's group, made in the stack of the client's group.
-
-    They go with the client: a rule that stayed behind would keep the client's group from being deleted.
+    """Make the rules between a client's group and a file system's group.
 
     Args:
+        place: Stack that they go into: they go with the client.
         client_group: Group of the client.
         file_system_group: Group of the file system.
         owner: The file system.
         efa: Whether the file system is EFA-enabled.
         file_system_side: Whether the rules of the file system's own group are made too.
-
-    Returns:
-        The rules; the same ones when the pair is asked for again.
+        brought: Whether the file system's group may be that of other file systems too, with the same rules.
     """
-    stack = Stack.of(client_group)
-    pair = f"LustreClient{owner.node.addr[-8:]}{client_group.node.addr[-8:]}"
-    there = stack.node.try_find_child(pair)
-    if there is not None:
-        return tuple(child for child in there.node.children if isinstance(child, CfnResource))
-    place = Construct(stack, pair)
+    scope = Construct(place, f"LustreClient{owner.node.addr[-8:]}{client_group.node.addr[-8:]}")
     client, server = client_group.security_group_id, file_system_group.security_group_id
+    wanted = [
+        ("Ingress", "FromFileSystem", client, server, "Lustre, from the servers"),
+        ("Egress", "ToFileSystem", client, server, "Lustre, to the servers"),
+    ]
+    if file_system_side:
+        wanted += [
+            ("Ingress", "FromClient", server, client, "Lustre, from a client"),
+            ("Egress", "ToClient", server, client, "Lustre, to a client"),
+        ]
     made: list[CfnResource] = []
     for each in traffic(efa=efa):
-        made += [
-            let_in(place, "FromFileSystem", each, group=client, source=server, description="Lustre, from the servers"),
-            let_out(
-                place, "ToFileSystem", each, group=client, destination=server, description="Lustre, to the servers"
-            ),
-        ]
-        if file_system_side:
-            made += [
-                let_in(place, "FromClient", each, group=server, source=client, description="Lustre, from a client"),
-                let_out(place, "ToClient", each, group=server, destination=client, description="Lustre, to a client"),
-            ]
+        for direction, name, group, peer, description in wanted:
+            if brought:
+                made.append(_once(scope, direction, each, group=group, peer=peer, description=description, name=name))
+            elif direction == "Ingress":
+                made.append(let_in(scope, name, each, group=group, source=peer, description=description))
+            else:
+                made.append(let_out(scope, name, each, group=group, destination=peer, description=description))
     return tuple(made)

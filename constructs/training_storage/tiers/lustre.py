@@ -22,7 +22,7 @@ from training_storage.rules.lustre import LUSTRE_CONSTRUCT_PATHS, LUSTRE_RULES, 
 from training_storage.tiers import _security_groups, _warnings
 from training_storage.tiers._names import unique_name
 from training_storage.tiers._removal import keep_on_replacement, require_keep_or_delete
-from training_storage.tiers._tokens import concrete, whole
+from training_storage.tiers._tokens import concrete, is_concrete, whole
 
 if TYPE_CHECKING:
     from training_storage.tiers.association import DataRepositoryAssociation, LinkEvent
@@ -177,6 +177,14 @@ class LustreFileSystem(Construct):
         self._settings: Final = settings
         self._removal_policy: Final = removal_policy or cdk.RemovalPolicy.RETAIN
         self._manages_group: Final = security_group is None or manage_security_group_rules
+        self._brought_group: Final = security_group is not None
+        self._client_rules: dict[str, tuple[cdk.CfnResource, ...]] = {}
+        # Stacks that this one refers to: a rule there that names the file system's group would close a circle.
+        self._upstream: Final = {
+            cdk.Stack.of(each).node.path
+            for each, name in ((vpc, vpc.vpc_id), (subnet, subnet.subnet_id))
+            if not is_concrete(name)
+        }
         self._links: list[DataRepositoryAssociation] = []
         self._link_settings: tuple[LinkSettings, ...] = ()
         self.deployment_type: Final[str] = deployment_type
@@ -240,11 +248,16 @@ class LustreFileSystem(Construct):
 
     def _make_rules(self) -> list[cdk.CfnResource]:
         if self._manages_group:
-            rules = _security_groups.rules_with_itself(
-                self, self.security_group.security_group_id, efa=self.efa_enabled
+            rules = (
+                _security_groups.rules_of_brought_group(self, self.security_group, efa=self.efa_enabled)
+                if self._brought_group
+                else _security_groups.rules_with_itself(
+                    self, self.security_group.security_group_id, efa=self.efa_enabled
+                )
             )
             for rule in rules:
-                rule.apply_removal_policy(self._removal_policy)
+                if not self._brought_group or self._removal_policy is cdk.RemovalPolicy.RETAIN:
+                    rule.apply_removal_policy(self._removal_policy)
             return rules
         passing = ", ".join(map(str, _security_groups.traffic(efa=self.efa_enabled)))
         _warnings.warn(
@@ -314,8 +327,9 @@ class LustreFileSystem(Construct):
         """Let a client's security groups reach the file system, and the file system's group reach them.
 
         TCP 988 and 1018-1023, or everything with EFA, named by group id in both directions on both groups. The rules
-        are made in the stack of the client's group, so a file system of another stack is not touched, and no reference
-        runs from it to its clients.
+        are made in the stack of the client, so a file system of another stack is not touched, and no reference runs
+        from it to its clients. A group that stands in the stack of the file system's own network (a security group
+        given as the client) gets them in the file system's stack, since the other way would close a circle.
 
         Args:
             client: Anything with connections: a fleet, an instance, a security group.
@@ -334,16 +348,26 @@ class LustreFileSystem(Construct):
             )
         made: list[cdk.CfnResource] = []
         for group in groups:
-            if group.node.path == self.security_group.node.path:
+            group_id = group.security_group_id
+            if group_id == self.security_group.security_group_id:
                 continue  # the group's rules with itself are there already
-            made += _security_groups.rules_with_client(
-                group,
-                self.security_group,
-                owner=self,
-                efa=self.efa_enabled,
-                file_system_side=self._manages_group,
-            )
+            if group_id not in self._client_rules:
+                self._client_rules[group_id] = _security_groups.rules_with_client(
+                    self._place_of_rules(client, group),
+                    group,
+                    self.security_group,
+                    owner=self,
+                    efa=self.efa_enabled,
+                    file_system_side=self._manages_group,
+                    brought=self._brought_group,
+                )
+            made += self._client_rules[group_id]
         return tuple(made)
+
+    def _place_of_rules(self, client: ec2.IConnectable, group: ec2.ISecurityGroup) -> cdk.Stack:
+        """Return the client's stack, whichever stack its group comes from; and where that is upstream, our own."""
+        place = cdk.Stack.of(client if isinstance(client, Construct) else group)
+        return cdk.Stack.of(self) if place.node.path in self._upstream else place
 
     def add_link(
         self,
