@@ -13,8 +13,8 @@ from aws_cdk import Token
 
 T = TypeVar("T")
 
-# A question to the CDK is a round trip to Node. Most values answer it themselves: the text of a token holds one of these
-# marks, and a number token lies near -1.9e289 (aws-cdk-lib, core/lib/private/encoding.ts).
+# A question to the CDK is a round trip to Node. Most values answer it themselves: the text of a token holds one of
+# these marks, and a number token lies near -1.9e289 (aws-cdk-lib, core/lib/private/encoding.ts).
 _MARKS: Final = ("${Token[", "#{Token[")
 _NUMBER_TOKENS_BELOW: Final = -1e280
 
