@@ -103,12 +103,16 @@ class LustreCatalog:
     intelligent_tiering_cache_default_quota_gib: int
     sources: Mapping[str, Source] = field(hash=False)
     _iops: tuple[int, ...] = field(init=False, repr=False, compare=False, default=())
+    _versions: tuple[str, ...] = field(init=False, repr=False, compare=False, default=())
 
     def __post_init__(self) -> None:
         stepped = range(
             self.metadata_iops_first[-1] + self.metadata_iops_step, self.metadata_iops_max + 1, self.metadata_iops_step
         )
         object.__setattr__(self, "_iops", (*self.metadata_iops_first, *stepped))
+        known = {version for option in self.options.values() for version in option.versions}
+        ordered = sorted(known, key=lambda version: tuple(map(int, version.split("."))))
+        object.__setattr__(self, "_versions", tuple(ordered))
 
     # -- options
 
@@ -128,8 +132,7 @@ class LustreCatalog:
     @property
     def versions(self) -> tuple[str, ...]:
         """Every Lustre version that some option can be created with, oldest first."""
-        known = {version for option in self.options.values() for version in option.versions}
-        return tuple(sorted(known, key=lambda version: tuple(map(int, version.split(".")))))
+        return self._versions
 
     # -- capacity
 
