@@ -6,6 +6,7 @@ without an error. Constructs hand ``concrete(x)`` to the rules, which pass over 
 
 from __future__ import annotations
 
+import re
 from math import isfinite
 from typing import Final, TypeVar
 
@@ -17,6 +18,7 @@ T = TypeVar("T")
 # these marks, and a number token lies near -1.9e289 (aws-cdk-lib, core/lib/private/encoding.ts).
 _MARKS: Final = ("${Token[", "#{Token[")
 _NUMBER_TOKENS_BELOW: Final = -1e280
+_TEXT_TOKEN: Final = re.compile(r"\$\{Token\[[^\]]*\]\}")
 
 
 def is_concrete(value: object) -> bool:
@@ -42,3 +44,8 @@ def is_concrete(value: object) -> bool:
 def concrete(value: T | None) -> T | None:
     """Return the value, or None where it is a token or not given."""
     return value if value is not None and is_concrete(value) else None
+
+
+def literal_text(text: str) -> str:
+    """Return what is known of a text at synth: all of it, or what stands around the tokens in it."""
+    return _TEXT_TOKEN.sub("", text)

@@ -317,6 +317,48 @@ def test_commands_that_hold_the_end_mark_are_written_whole(app: cdk.App, tmp_pat
     assert (machine.root / "ran").exists()
 
 
+def test_mounts_of_the_node_that_an_image_was_made_from_are_forgotten(rendered: Path, node: Node) -> None:
+    node.mount("gone", {"KIND": "mountpoint", "MOUNT_PATH": "/gone", "BUCKET": "deleted-bucket"})
+    assert node.run(rendered).returncode == 0
+    assert "deleted-bucket" not in "".join(node.calls())
+
+
+def test_an_image_without_the_aws_cli_gets_it_as_a_snap(rendered: Path, node: Node) -> None:
+    aws = node.bin / "aws"
+    kept = aws.rename(aws.with_name("aws.kept"))
+    node.add_command("snap", f'[[ "$*" == "install aws-cli --classic" ]] && mv "{kept}" "$BIN/aws"')
+    assert node.run(rendered).returncode == 0
+    assert node.signals() == ["SUCCESS"]
+
+
+@pytest.mark.parametrize("around", ["{}/my data/", "a b {}", "it's {}", "{} 50% <x> & y; z"])
+def test_the_env_file_quotes_what_stands_around_a_value_known_only_at_deploy(
+    app: cdk.App, tmp_path: Path, around: str
+) -> None:
+    stack = cdk.Stack(app, "Compute")
+    later = cdk.CfnParameter(stack, "Later").value_as_string
+    storage = NodeStorage(stack, "Storage", mounts=[], environment={"MINE": around.format(later)})
+    fleet(stack, storage, user_commands=['printf %s "$MINE" >"$TS_ROOT/seen"'])
+    script = tmp_path / "user-data.sh"
+    script.write_text(user_data(stack))
+    machine = Node(tmp_path / "node")
+    machine.zip_scripts()
+    done = machine.run(script)
+    assert done.returncode == 0, done.stderr
+    start, end = around.split("{}")
+    seen = machine.read("seen")
+    assert seen.startswith(start)
+    assert seen.endswith(end)
+
+
+@pytest.mark.parametrize("around", ['{}"', "{}\\", "$x{}", "`x`{}", "{}\nB=1"])
+def test_the_env_file_refuses_around_a_later_value_what_it_refuses_alone(app: cdk.App, around: str) -> None:
+    stack = cdk.Stack(app, "Compute")
+    later = cdk.CfnParameter(stack, "Later").value_as_string
+    with pytest.raises(ValidationError, match="environment"):
+        NodeStorage(stack, "Storage", mounts=[], environment={"MINE": around.format(later)})
+
+
 # Rights
 
 

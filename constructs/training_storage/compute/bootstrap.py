@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from training_storage._tokens import is_concrete
+from training_storage._tokens import literal_text
 
 SCRIPTS: Final = Path(__file__).resolve().parents[1] / "node" / "bootstrap"
 """The folder that becomes the S3 asset."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+=,-]*")
 _METADATA = "http://169.254.169.254/latest"
+_CURL = "curl -sf -m 5 --retry 3"
 # TS_ROOT is empty on a node; tests point it at a folder of their own.
 _PLACES = 'TS_ETC="${TS_ROOT:-}/etc/training-storage"; TS_OPT="${TS_ROOT:-}/opt/training-storage"'
 
@@ -45,7 +46,7 @@ def settings_lines(values: Mapping[str, str]) -> list[str]:
 def environment_lines(values: Mapping[str, str]) -> list[str]:
     """Return ``NAME=value`` lines that a shell, systemd and most languages read alike; quoted where they must be."""
     return [
-        f"{name}={value}" if not is_concrete(value) or _PLAIN.fullmatch(value) else f'{name}="{value}"'
+        f"{name}={value}" if _PLAIN.fullmatch(literal_text(value)) else f'{name}="{value}"'
         for name, value in values.items()
     ]
 
@@ -71,7 +72,7 @@ def start_commands(
         signal: Who waits for the result. None: nobody.
     """
     signal_settings = {"TS_STACK_NAME": signal.stack_name, "TS_LOGICAL_ID": signal.logical_id} if signal else {}
-    commands = ["umask 022", _PLACES, 'mkdir -p "$TS_ETC/mounts.d" "$TS_OPT"']
+    commands = ["umask 022", _PLACES, 'rm -rf "$TS_ETC/mounts.d"', 'mkdir -p "$TS_ETC/mounts.d" "$TS_OPT"']
     commands += _file('"$TS_ETC/settings"', settings_lines({**settings, **signal_settings}))
     for name, values in mounts.items():
         commands += _file(f'"$TS_ETC/mounts.d/{name}"', settings_lines(values))
@@ -115,6 +116,11 @@ def _fetch(signal: Signal | None) -> list[str]:
         "#!/bin/bash",
         _PLACES,
         '. "$TS_ETC/settings"',
+        "# Deep Learning images and Amazon Linux have the AWS CLI; other Ubuntu images can get it as a snap.",
+        "if ! command -v aws >/dev/null; then",
+        "  snap install aws-cli --classic || true",
+        '  PATH="$PATH:/snap/bin"',
+        "fi",
         "# A role made in the same stack needs some seconds until S3 knows it, hence the tries.",
         "for try in 1 2 3 4 5 6; do",
         '  if aws s3 cp --only-show-errors --region "$TS_REGION" "s3://$TS_SCRIPTS_BUCKET/$TS_SCRIPTS_KEY" \\',
@@ -130,8 +136,8 @@ def _fetch(signal: Signal | None) -> list[str]:
 
 def _signal(status: str) -> list[str]:
     return [
-        f"TS_TOKEN=$(curl -sf -m 5 -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' {_METADATA}/api/token)",
-        f'TS_ID=$(curl -sf -m 5 -H "X-aws-ec2-metadata-token: $TS_TOKEN" {_METADATA}/meta-data/instance-id)',
+        f"TS_TOKEN=$({_CURL} -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' {_METADATA}/api/token)",
+        f'TS_ID=$({_CURL} -H "X-aws-ec2-metadata-token: $TS_TOKEN" {_METADATA}/meta-data/instance-id)',
         'aws cloudformation signal-resource --region "$TS_REGION" --stack-name "$TS_STACK_NAME" \\',
         f'  --logical-resource-id "$TS_LOGICAL_ID" --unique-id "$TS_ID" --status {status} \\',
         '  || echo "training-storage: no stack waits for this node" >&2',

@@ -13,7 +13,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 
-from training_storage._tokens import concrete, is_concrete
+from training_storage._tokens import concrete, is_concrete, literal_text
 from training_storage.errors import Problem
 from training_storage.rules.mounts import MountSettings
 
@@ -213,7 +213,7 @@ def node_problems(mounts: Sequence[Mount], environment: Mapping[str, str], direc
             )
         )
     for name, value in environment.items():
-        if not is_concrete(name) or not _NAME.fullmatch(name) or (is_concrete(value) and not _VALUE.fullmatch(value)):
+        if not is_concrete(name) or not _NAME.fullmatch(name) or not _VALUE.fullmatch(literal_text(value)):
             problems.append(
                 Problem(
                     what="not a line for /etc/training-storage/env",
