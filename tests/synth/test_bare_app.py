@@ -5,27 +5,17 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import aws_cdk as cdk
 import pytest
 
-from tests.assemblies import ROOT, Assembly, context, example
+from benchmarks import bare_app
+from tests.assemblies import Assembly, context, example
 
 NAME = "llama3-70b"
 STACKS = [f"{NAME}-{part}" for part in ("lake", "network", "hot", "compute", "monitoring")]
-
-
-def load_bare_app() -> ModuleType:
-    spec = spec_from_file_location("bare_app", ROOT / "benchmarks" / "bare_app.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +26,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Assembly:
         analytics_reporting=False,
         builtin_cloud_formation_validation=False,
     )
-    load_bare_app().build(app)
+    bare_app.build(app)
     made = app.synth()
     return Assembly(folder=Path(made.directory), templates={s.stack_name: dict(s.template) for s in made.stacks})
 
