@@ -19,6 +19,10 @@ UBUNTU = 'ID=ubuntu\nVERSION_ID="22.04"\nVERSION_CODENAME=jammy\n'
 # What each command does beyond being written down. $STATE holds the state of the machine as files.
 STUBS: Mapping[str, str] = {
     "mountpoint": 'grep -qxF "$2" "$STATE/mounted"',
+    "findmnt": """case "$*" in
+*lustre*) grep -qxF "${@: -1}" "$STATE/mounted" ;;
+*autofs*) grep -qxF "${@: -1}" "$STATE/automounts" ;;
+esac""",
     "mount": 'down mount_failures || exit 5; echo "${@: -1}" >>"$STATE/mounted"',
     "umount": ":",
     "getent": "down getent_failures",
@@ -32,6 +36,11 @@ mount-s3) [[ -e "$STATE/dnf_has_mount-s3" ]] && cp "$STATE/dnf_has_mount-s3" "$S
 esac""",
     "yum": "exit 1",
     "apt-get": '[[ "$1" != install ]] || add_client',
+    "apt-mark": """case "$1" in
+showhold) cat "$STATE/held" ;;
+hold) down hold_failures || exit 100; shift; printf '%s\\n' "$@" >>"$STATE/held" ;;
+esac""",
+    "dpkg-query": 'cat "$STATE/packages"; exit 1',
     "apt-cache": '[[ -e "$STATE/apt_has_$2" ]]',
     "systemctl": """verb=$1
 shift
@@ -134,7 +143,8 @@ class Node:
         for name, body in STUBS.items():
             self.add_command(name, body)
         self.set(
-            calls="", mounted="", machine="x86_64", modules="", disks="", stripes="1", cpus="192", disk_mib="614400",
+            calls="", mounted="", automounts="", held="", packages="",
+            machine="x86_64", modules="", disks="", stripes="1", cpus="192", disk_mib="614400",
             efa_messages="0", efa_interfaces="0", mount_s3_version="", release_version="1.24.0",
             signature="[GNUPG:] VALIDSIG 8AEFE705EBE329C0948C75A66F1C3B3AEF4B030B 2026-08-26",
         )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from pathlib import Path
 
 import pytest
@@ -112,6 +113,22 @@ def test_fstab_waits_for_the_efa_set_up_where_efa_is_wanted(node: Node) -> None:
     assert "x-systemd.requires=configure-efa-fsx-lustre-client.service" in node.read("etc/fstab")
 
 
+def test_report_20_a_mount_that_hangs_has_a_bound(node: Node) -> None:
+    # 20 tries of 90 s with 15 s between them are 35 minutes: a stack waits for an hour
+    node.add_command("timeout", 'shift; exec "$@"')
+    assert node.run().returncode == 0
+    assert [call.split()[:2] for call in node.calls("timeout") if " lustre " in call] == [["90", "mount"]]
+
+
+def test_fstab_does_not_wait_for_an_efa_set_up_that_failed(node: Node) -> None:
+    # a unit that is not there would keep the mount from coming back after a reboot
+    node.mount("fsx", LUSTRE_EFA)
+    node.has("module_efa", "no_internet")
+    assert node.run().returncode == 0
+    assert node.status()["transport"] == "tcp"
+    assert "configure-efa" not in node.read("etc/fstab")
+
+
 def test_a_node_that_boots_when_no_stack_waits_does_not_fail(node: Node) -> None:
     node.set(
         signal_answer="An error occurred (ValidationError): Stack is in CREATE_COMPLETE state and cannot be signaled"
@@ -169,7 +186,10 @@ def test_report_21_ubuntu_asks_for_the_package_of_the_running_kernel(tmp_path: P
     node.has(f"apt_has_lustre-client-modules-{KERNEL}")
     done = node.run()
     assert done.returncode == 0, done.stderr
-    assert node.calls("apt-get") == ["update -q", f"install -y -q lustre-client-modules-{KERNEL}"]
+    assert node.calls("apt-get") == [
+        "update -q",
+        f"install -y -q -o DPkg::Lock::Timeout=300 lustre-client-modules-{KERNEL}",
+    ]
     assert "ubuntu jammy main" in node.read("etc/apt/sources.list.d/fsxlustreclientrepo.list")
 
 
@@ -302,18 +322,30 @@ def test_client_settings_have_their_borders_at_64_vcpus_and_64_gib(
     assert (node.root / "etc/modprobe.d/training-storage-lustre.conf").exists() is (cpus > 64)
 
 
-def test_client_settings_come_back_after_a_boot(node: Node) -> None:
-    node.run()
-    unit = node.unit("lustre-tune")
-    assert "RequiresMountsFor=/fsx" in unit
-    assert "lustre_tune.sh" in unit
-    assert "enable --quiet training-storage-lustre-tune.service" in node.calls("systemctl")
-
-
 def test_checkpoints_are_striped_over_all_targets_and_scratch_is_made(node: Node) -> None:
     node.run()
     assert f"setstripe -c -1 -S 16M {node.root}/fsx/checkpoints" in node.calls("lfs")
     assert (node.root / "fsx/scratch").is_dir()
+
+
+def test_scratch_has_a_layout_for_files_of_every_size(node: Node) -> None:
+    node.run()
+    (layout,) = [call for call in node.calls("lfs") if call.endswith("/fsx/scratch") and call.startswith("setstripe")]
+    # FSx for Lustre User Guide, default layout of file systems since 2023-08-25
+    assert layout == f"setstripe -E 100M -c 1 -E 10G -c 8 -E 100G -c 16 -E -1 -c 32 {node.root}/fsx/scratch"
+
+
+@pytest.mark.parametrize("name", ["checkpoints", "scratch"])
+@pytest.mark.parametrize(("mode", "after"), [(0o755, 0o1777), (0o750, 0o750), (0o2775, 0o2775)])
+def test_a_directory_that_fsx_made_for_a_link_is_opened_and_a_mode_that_somebody_chose_stays(
+    node: Node, name: str, mode: int, after: int
+) -> None:
+    # FSx makes the directory of a link as root with mode 755: jobs of other users could not save
+    directory = node.root / "fsx" / name
+    directory.mkdir(parents=True)
+    directory.chmod(mode)
+    assert node.run().returncode == 0
+    assert stat.S_IMODE(directory.stat().st_mode) == after
 
 
 def test_directories_are_not_made_where_the_plan_has_none(node: Node) -> None:
@@ -321,3 +353,112 @@ def test_directories_are_not_made_where_the_plan_has_none(node: Node) -> None:
     node.run()
     assert list((node.root / "fsx").iterdir()) == []
     assert node.calls("lfs") == []
+
+
+# Reboots
+
+
+def reboot(node: Node, *, mount_failures: str = "0") -> None:
+    """What a reboot leaves: an automount of fstab that mounts at the first access, and no call made yet."""
+    node.set(mounted="", automounts=f"{node.root}/fsx", mount_failures=mount_failures, calls="")
+    node.add_command("ls", 'down mount_failures || exit 2; echo "${1%/}" >>"$STATE/mounted"')
+
+
+def test_each_boot_proves_the_storage_again(node: Node) -> None:
+    node.run()
+    unit = node.unit("bootstrap").splitlines()
+    assert [line for line in unit if line.startswith("ExecStart=") and line.endswith("/bootstrap.sh")]
+    assert "WantedBy=multi-user.target" in unit
+    (after,) = [line.removeprefix("After=").split() for line in unit if line.startswith("After=")]
+    # the network, the local disks of Deep Learning images, and LNet's EFA settings before lustre is loaded
+    assert {"network-online.target", "dlami-nvme.service", "configure-efa-fsx-lustre-client.service"} <= set(after)
+    assert "enable --quiet training-storage-bootstrap.service" in node.calls("systemctl")
+    assert "start training-storage-bootstrap.service" not in node.calls("systemctl")
+
+
+def test_after_a_reboot_the_automount_mounts_and_the_client_settings_come_back(node: Node) -> None:
+    node.run()
+    reboot(node)
+    done = node.run()
+    assert done.returncode == 0, done.stderr
+    assert node.calls("mount") == []
+    assert len(node.calls("ls")) == 1
+    assert "set_param osc.*.max_dirty_mb=64" in node.calls("lctl")
+    assert node.status()["state"] == "ready"
+
+
+def test_after_a_reboot_a_mount_that_fails_twice_is_tried_again(node: Node) -> None:
+    node.run()
+    reboot(node, mount_failures="2")
+    assert node.run().returncode == 0
+    assert len(node.calls("ls")) == 3
+
+
+def test_after_a_reboot_an_automount_with_nothing_behind_it_is_no_mount(node: Node) -> None:
+    node.run()
+    reboot(node, mount_failures="1000")
+    assert node.run().returncode != 0
+    assert node.status()["state"] == "failed"
+    assert FILE_SYSTEM_ID in node.status()["message"]
+
+
+# The kernel that has a client
+
+PACKAGES = (
+    "installed linux-aws",
+    "installed linux-image-aws",
+    "installed linux-image-6.8.0-1021-aws",
+    "installed lustre-client-modules-6.8.0-1021-aws",
+    "config-files linux-image-6.8.0-1015-aws",
+    "not-installed linux-image-generic",
+)
+
+
+@pytest.fixture
+def ubuntu(node: Node) -> Node:
+    (node.root / "etc/os-release").write_text(UBUNTU)
+    node.set(packages="\n".join(PACKAGES))
+    return node
+
+
+def test_ubuntu_holds_the_kernel_and_what_would_bring_another(ubuntu: Node) -> None:
+    # aws/aws-parallelcluster #2095: an unattended upgrade, a reboot, and no Lustre
+    done = ubuntu.run()
+    assert done.returncode == 0, done.stderr
+    assert "hold " + " ".join(name.split()[1] for name in PACKAGES[:4]) in ubuntu.calls("apt-mark")
+
+
+def test_what_is_held_already_is_not_held_again(ubuntu: Node) -> None:
+    ubuntu.run()
+    ubuntu.set(calls="")
+    ubuntu.run()
+    assert ubuntu.calls("apt-mark") == ["showhold"]
+
+
+def test_a_busy_package_database_is_tried_again_and_then_said(ubuntu: Node) -> None:
+    ubuntu.set(hold_failures="2")
+    assert "WARNING" not in ubuntu.run().stderr
+    ubuntu.set(held="", hold_failures="1000")
+    done = ubuntu.run()
+    assert done.returncode == 0
+    assert "the kernel is not held" in done.stderr
+
+
+def test_amazon_linux_takes_no_kernel_by_itself_and_nothing_is_held(node: Node) -> None:
+    node.run()
+    assert node.calls("apt-mark") == []
+
+
+def test_a_package_upgrade_does_not_restart_our_units(ubuntu: Node) -> None:
+    ubuntu.run()
+    assert not (ubuntu.root / "etc/needrestart").exists()
+    (ubuntu.root / "etc/needrestart/conf.d").mkdir(parents=True)
+    ubuntu.run()
+    assert ubuntu.read("etc/needrestart/conf.d/training-storage.conf") == (
+        "$nrconf{override_rc}{qr(^training-storage-)} = 0;\n"
+    )
+
+
+def test_the_status_names_the_kernel(node: Node) -> None:
+    node.run()
+    assert node.status()["kernel"] == KERNEL

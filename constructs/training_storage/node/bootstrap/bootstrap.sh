@@ -1,5 +1,6 @@
 #!/bin/bash
 # Make a node ready: mount its storage, prove it, run the user's commands, tell the stack. A second run changes nothing.
+# User data runs it first, and a unit at each boot after that, so that a reboot is proven like a launch.
 #
 # Reads /etc/training-storage/settings and one file a mount in /etc/training-storage/mounts.d.
 # Writes /var/lib/training-storage/status.json, /var/log/training-storage.log and /etc/training-storage/env.
@@ -11,6 +12,8 @@ TS_SCRIPTS="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 . "$TS_SCRIPTS/signal.sh"
 # shellcheck source=local_nvme.sh
 . "$TS_SCRIPTS/local_nvme.sh"
+# shellcheck source=kernel_guard.sh
+. "$TS_SCRIPTS/kernel_guard.sh"
 # shellcheck source=lustre_client.sh
 . "$TS_SCRIPTS/lustre_client.sh"
 # shellcheck source=lustre_efa.sh
@@ -45,6 +48,7 @@ bring_up_lustre() {
   status file_system_id "$FILE_SYSTEM_ID"
   step "Lustre client for $FILE_SYSTEM_ID"
   install_lustre_client
+  hold_kernel
   write_lustre_module_options
   if [[ "${EFA:-}" == yes ]]; then
     step "EFA client for $FILE_SYSTEM_ID"
@@ -96,13 +100,33 @@ add_local_nvme_to_env() {
   } | write_file "$env"
 }
 
-# In a shell of their own, which stops at the first error, and once: a second bootstrap starts no job twice.
+# What lctl sets is forgotten at each mount, a status file of the boot before says nothing, and a mount that failed at
+# boot is worth more tries than systemd gives it.
+write_boot_unit() {
+  install_unit training-storage-bootstrap.service <<END
+[Unit]
+Description=Mount and prove the storage of this node
+Wants=network-online.target
+After=network-online.target remote-fs.target dlami-nvme.service $EFA_UNIT
+
+[Service]
+Type=oneshot
+ExecStart=/bin/bash $TS_SCRIPTS/bootstrap.sh
+
+[Install]
+WantedBy=multi-user.target
+END
+}
+
+# In a shell of their own, which stops at the first error, and once an instance: a second bootstrap starts no job twice,
+# and a node whose image was made from another node starts its own.
 run_user_commands() {
   local commands="$TS_OPT/user-commands.sh" mark="$TS_VAR/user-commands.sha256" sum
+  local instance="$TS_ROOT/var/lib/cloud/data/instance-id"
   if [[ ! -f "$commands" ]]; then
     return 0
   fi
-  sum="$(sha256sum <"$commands")"
+  sum="$(sha256sum <"$commands")$(cat "$instance" 2>/dev/null || true)"
   if [[ -f "$mark" && "$(cat "$mark")" == "$sum" ]]; then
     log "the user commands have run"
     return 0
@@ -122,7 +146,10 @@ trap finish EXIT
 step settings
 # shellcheck source=/dev/null
 . "$TS_ETC/settings"
+status kernel "$(uname -r)"
 write_status running
+write_boot_unit
+keep_units_running
 step "local NVMe"
 find_local_nvme
 bring_up lustre

@@ -11,7 +11,7 @@ TS_OPT="$TS_ROOT/opt/training-storage"
 TS_VAR="$TS_ROOT/var/lib/training-storage"
 TS_LOG="$TS_ROOT/var/log/training-storage.log"
 TS_UNITS="$TS_ROOT/etc/systemd/system"
-# Five minutes in all: a file system whose rules or addresses are minutes old answers within that.
+# Five minutes of delays: a file system whose rules or addresses are minutes old answers within that.
 TS_TRIES="${TS_TRIES:-20}"
 TS_RETRY_DELAY="${TS_RETRY_DELAY:-15}"
 

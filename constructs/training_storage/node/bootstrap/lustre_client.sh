@@ -44,7 +44,8 @@ END
   if ! apt-cache show "$package" >/dev/null 2>&1; then
     no_lustre_client "the repository has no $package"
   fi
-  retry 5 apt-get install -y -q "$package" || die "cannot install $package"
+  # On a first boot the automatic upgrades of Ubuntu hold the lock for minutes.
+  retry 5 apt-get install -y -q -o DPkg::Lock::Timeout=300 "$package" || die "cannot install $package"
 }
 
 # Module options for large hosts, before anything loads the modules (FSx for Lustre User Guide, performance tips).

@@ -33,7 +33,8 @@ setup_efa_client() {
   if ! (cd "$TS_OPT/configure-efa-fsx-lustre-client" && bash ./setup.sh "${options[@]}"); then
     log "the FSx EFA client set-up ended with an error; looking at $EFA_UNIT"
   fi
-  systemctl is-active --quiet "$EFA_UNIT"
+  systemctl is-active --quiet "$EFA_UNIT" || return 1
+  systemctl is-enabled --quiet "$EFA_UNIT" 2>/dev/null || systemctl enable --quiet "$EFA_UNIT" # for the next boot
 }
 
 # efa_interfaces: EFA interfaces that LNet uses.

@@ -1,12 +1,18 @@
 # shellcheck shell=bash
 # Mount the file system, prove that it takes and gives data, and see which way the data goes.
 
+# Not mountpoint(1): after a reboot the automount of fstab is a mount point too, with nothing behind it yet.
 lustre_is_mounted() {
-  mountpoint -q "$TS_ROOT$MOUNT_PATH"
+  findmnt --types lustre --mountpoint "$TS_ROOT$MOUNT_PATH" >/dev/null
 }
 
+# A mount that the network swallows would hang: with a bound, all tries end within the hour that a stack waits.
 try_lustre_mount() {
-  lustre_is_mounted || mount -t lustre -o relatime,flock "$DNS_NAME@tcp:/$MOUNT_NAME" "$TS_ROOT$MOUNT_PATH"
+  if findmnt --types autofs --mountpoint "$TS_ROOT$MOUNT_PATH" >/dev/null; then
+    timeout 90 ls "$TS_ROOT$MOUNT_PATH/" >/dev/null # the first access mounts
+  else
+    timeout 90 mount -t lustre -o relatime,flock "$DNS_NAME@tcp:/$MOUNT_NAME" "$TS_ROOT$MOUNT_PATH"
+  fi
   lustre_is_mounted
 }
 
@@ -21,14 +27,14 @@ mount_lustre() {
         "TCP 988 and 1018-1023 must be open between the groups of nodes and file system"
   fi
   write_lustre_fstab
-  write_lustre_tune_unit
 }
 
 # One line, replaced and never doubled: after a reboot the first access mounts, and a boot never hangs on it.
 write_lustre_fstab() {
   local fstab="$TS_ROOT/etc/fstab" options line
   options="defaults,relatime,flock,_netdev,nofail,x-systemd.automount,x-systemd.requires=network-online.target"
-  if [[ "${EFA:-}" == yes ]]; then
+  # A unit that a failed set-up did not leave behind must not keep the mount from coming back after a reboot.
+  if [[ "${EFA:-}" == yes ]] && systemctl is-enabled --quiet "$EFA_UNIT" 2>/dev/null; then
     options+=",x-systemd.requires=$EFA_UNIT,x-systemd.after=$EFA_UNIT"
   fi
   line="$DNS_NAME@tcp:/$MOUNT_NAME $MOUNT_PATH lustre $options 0 0"
@@ -42,31 +48,13 @@ write_lustre_fstab() {
   fi
 }
 
-# What lctl sets is forgotten at each mount, hence a unit.
-write_lustre_tune_unit() {
-  install_unit training-storage-lustre-tune.service <<END
-[Unit]
-Description=Lustre client settings of Training Storage
-RequiresMountsFor=$MOUNT_PATH
-After=remote-fs.target
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=/bin/bash $TS_SCRIPTS/lustre_tune.sh
-
-[Install]
-WantedBy=multi-user.target
-END
-}
-
 # Random data: zeros would be compressed away. Read past the page cache where the file system takes that.
 probe_lustre() {
   local probe="$1" mib="${TS_PROBE_MIB:-64}"
-  dd if=/dev/urandom of="$probe" bs=1M count="$mib" conv=fsync status=none &&
+  timeout 120 dd if=/dev/urandom of="$probe" bs=1M count="$mib" conv=fsync status=none &&
     [[ "$(stat -c %s "$probe")" -eq $((mib * 1048576)) ]] &&
-    { dd if="$probe" of=/dev/null bs=1M iflag=direct status=none 2>/dev/null ||
-      dd if="$probe" of=/dev/null bs=1M status=none; }
+    { timeout 120 dd if="$probe" of=/dev/null bs=1M iflag=direct status=none 2>/dev/null ||
+      timeout 120 dd if="$probe" of=/dev/null bs=1M status=none; }
 }
 
 prove_lustre() {
@@ -109,18 +97,28 @@ check_efa_transport() {
   log "WARNING ======================================================================"
 }
 
-# make_lustre_directories: where jobs write. Open to every user, as /tmp is; made once and then left alone.
+# make_lustre_directories: where jobs write, each with the layout for what lands there.
 make_lustre_directories() {
-  local name directory
-  for name in "${CHECKPOINTS:-}" "${SCRATCH:-}"; do
-    directory="$TS_ROOT$MOUNT_PATH/$name"
-    if [[ -n "$name" && ! -d "$directory" ]]; then
-      mkdir -p "$directory"
-      chmod 1777 "$directory"
-    fi
-  done
-  if [[ -n "${CHECKPOINTS:-}" ]]; then
+  if [[ -n "${CHECKPOINTS:-}" ]] && make_open_directory "$TS_ROOT$MOUNT_PATH/$CHECKPOINTS"; then
     stripe_checkpoints "$TS_ROOT$MOUNT_PATH/$CHECKPOINTS"
+  fi
+  if [[ -n "${SCRATCH:-}" ]] && make_open_directory "$TS_ROOT$MOUNT_PATH/$SCRATCH" && [[ "$TS_CHANGED" == yes ]]; then
+    stripe_scratch "$TS_ROOT$MOUNT_PATH/$SCRATCH"
+  fi
+}
+
+# make_open_directory DIRECTORY: open to every user, as /tmp is; TS_CHANGED says whether this node made it.
+# A directory that FSx made for a link is root's alone, and jobs of other users could not write there. Any other owner
+# or mode is somebody's choice and stays.
+make_open_directory() {
+  local directory="$1"
+  TS_CHANGED=no
+  if [[ ! -d "$directory" ]]; then
+    mkdir -p "$directory"
+    TS_CHANGED=yes
+  fi
+  if [[ "$TS_CHANGED" == yes || (-O "$directory" && "$(stat -c %a "$directory")" == 755) ]]; then
+    chmod 1777 "$directory"
   fi
 }
 
@@ -131,4 +129,9 @@ stripe_checkpoints() {
     return 0
   fi
   lfs setstripe -c -1 -S 16M "$directory" || log "WARNING lfs can't set the layout of $directory"
+}
+
+# Files of every size: small ones on one target, larger ones on more (the layout of new file systems since 2023-08).
+stripe_scratch() {
+  lfs setstripe -E 100M -c 1 -E 10G -c 8 -E 100G -c 16 -E -1 -c 32 "$1" || log "WARNING lfs can't set the layout of $1"
 }

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Client settings of the FSx for Lustre User Guide (performance tips), by vCPUs and memory. Run at each boot by a unit.
+# Client settings of the FSx for Lustre User Guide (performance tips), by vCPUs and memory. Each mount forgets them.
 set -euo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 # shellcheck source=lib.sh

@@ -1,8 +1,13 @@
 #!/bin/bash
-# Give Mountpoint an empty cache directory at once: Mountpoint would empty a full one itself, and the mount would wait.
+# mountpoint_cache.sh DISK DIRECTORY: give Mountpoint an empty cache directory on the local disks at once; Mountpoint
+# would empty a full one itself, and the mount would wait.
 set -euo pipefail
 
-directory="$1"
+disk="$1" directory="$2"
+if ! mountpoint -q "$disk"; then
+  echo "training-storage: $disk is not mounted, and a cache never lies on the root volume" >&2
+  exit 1
+fi
 mkdir -p "$directory"
 if [[ -n "$(find "$directory" -mindepth 1 -maxdepth 1 -print -quit)" ]]; then
   mv "$directory" "$directory.old.$$"

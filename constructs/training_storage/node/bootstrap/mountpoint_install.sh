@@ -50,7 +50,9 @@ install_mountpoint_release() {
   mountpoint_signature_is_good "$package" || return 1
   # cloud-init's installs can meet those of the SSM agent, which holds the lock for a while.
   if [[ "$format" == deb ]]; then
-    retry 5 apt-get install -y -q "$package"
+    # It needs libfuse2, and the package lists of an image are as old as the image.
+    retry 5 apt-get update -q || log "cannot read the package lists"
+    retry 5 apt-get install -y -q -o DPkg::Lock::Timeout=300 "$package"
   elif command -v dnf >/dev/null 2>&1; then
     retry 5 dnf install -y "$package"
   else

@@ -18,7 +18,9 @@ mountpoint_arguments() {
   if [[ "${ALLOW_OVERWRITE:-}" == yes ]]; then
     arguments+=(--allow-overwrite)
   fi
-  if [[ -n "${PREFIX:-}" ]]; then
+  if [[ "${PREFIX:-}" == -* ]]; then
+    arguments+=("--prefix=$PREFIX") # in two words it would be read as an option
+  elif [[ -n "${PREFIX:-}" ]]; then
     arguments+=(--prefix "$PREFIX")
   fi
   if [[ -n "${THROUGHPUT_GBPS:-}" ]]; then
@@ -87,7 +89,7 @@ write_mountpoint_unit() {
   command="$(command -v mount-s3)$(mountpoint_arguments | unit_arguments)"
   if [[ -n "$CACHE_DIRECTORY" ]]; then
     after=" dlami-nvme.service"
-    before_start="ExecStartPre=/bin/bash $TS_SCRIPTS/mountpoint_cache.sh $CACHE_DIRECTORY"
+    before_start="ExecStartPre=/bin/bash $TS_SCRIPTS/mountpoint_cache.sh $TS_ROOT$LOCAL_NVME $CACHE_DIRECTORY"
   fi
   install_unit "$unit" <<END
 [Unit]
@@ -131,7 +133,7 @@ mount_bucket() {
       die "s3://$BUCKET/${PREFIX:-} can't be mounted on $MOUNT_PATH after $TS_TRIES tries; see journalctl -t mount-s3"
   fi
   # One name is enough: a listing of a whole bucket could take hours.
-  if ! timeout 60 find "$TS_ROOT$MOUNT_PATH" -maxdepth 1 -print -quit >/dev/null; then
+  if ! timeout 60 find "$TS_ROOT$MOUNT_PATH" -mindepth 1 -maxdepth 1 -print -quit >/dev/null; then
     die "s3://$BUCKET/${PREFIX:-} is mounted on $MOUNT_PATH and can't be listed"
   fi
   status mountpoint_version "$(mountpoint_version)"

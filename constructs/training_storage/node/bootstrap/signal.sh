@@ -13,7 +13,7 @@ signal_stack() {
   if [[ -z "${TS_STACK_NAME:-}" ]]; then
     return 0
   fi
-  if ! id="$(instance_id)"; then
+  if ! id="$(retry 5 instance_id)"; then
     log "WARNING cannot read the instance id, so the stack gets no signal"
     return 0
   fi
