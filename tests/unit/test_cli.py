@@ -184,6 +184,31 @@ def test_bad_usage_is_2_and_says_how(arguments: list[str], capsys: pytest.Captur
     assert "--help" in err
 
 
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [
+        (["plan"], "plan"),
+        (["plan", EXAMPLE, "extra"], "plan"),
+        (["plan", EXAMPLE, "--", "extra"], "plan"),
+        (["validate", EXAMPLE, EXAMPLE], "validate"),
+        (["preload", "first"], "preload"),
+        (["emulate"], "emulate"),
+        (["emulate", "cdk", "--version"], "emulate"),
+    ],
+)
+def test_bad_usage_of_a_command_points_to_the_help_of_that_command(
+    arguments: list[str], command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(arguments)
+    assert f"Try `training-storage {command} --help`." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("arguments", [["emulate"], ["emulate", "cdk", "deploy"]], ids=" ".join)
+def test_a_command_without_its_dashes_is_told_of_them(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    main(arguments)
+    assert "follows a -- that stands alone" in capsys.readouterr().err
+
+
 def test_bad_usage_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--format", "json"]) == 2
     answer = json.loads(capsys.readouterr().out)

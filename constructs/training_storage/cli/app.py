@@ -106,20 +106,26 @@ def _run(own: list[str], rest: list[str]) -> int:
     parser = _Parser(prog=PROGRAM, description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    called = parser
     for command, summary in COMMANDS.items():
         if command == name and module is not None:
             settings = {
                 "description": f"{_first_line(module)}\n\n{module.HELP.strip()}",
                 "epilog": module.EXAMPLE.rstrip(),
             }
-            module.add_arguments(commands.add_parser(command, help=summary, **settings))
+            called = commands.add_parser(command, help=summary, **settings)
+            module.add_arguments(called)
         else:
             commands.add_parser(command, help=summary)
-    arguments = parser.parse_args(own)
+    arguments, unknown = parser.parse_known_args(own)
     arguments.rest = rest
     assert module is not None  # noqa: S101 - the parser refuses unknown and missing commands
-    if rest and not getattr(module, "TAKES_REST", False):
-        parser.error(f"{name} takes nothing after --")
+    takes_rest = getattr(module, "TAKES_REST", False)
+    if unknown:
+        advice = "; the command to run follows a -- that stands alone" if takes_rest and not rest else ""
+        called.error(f"unrecognized arguments: {' '.join(unknown)}{advice}")
+    if rest and not takes_rest:
+        called.error(f"{name} takes nothing after --")
     return module.run(arguments) or 0
 
 

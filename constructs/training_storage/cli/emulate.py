@@ -42,7 +42,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the command and return its exit code."""
     command: list[str] = arguments.rest
     if not command:
-        raise UsageError("no command given", "usage: training-storage emulate [options] -- COMMAND ...")
+        raise UsageError(
+            "no command given; it follows a -- that stands alone",
+            "usage: training-storage emulate [options] -- COMMAND ...",
+            "training-storage emulate",
+        )
     from training_storage.emulator import run_command
 
     file = arguments.workload or _workload_of(command)

@@ -39,7 +39,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Import, and say how it went."""
     if not arguments.metadata:
-        raise UsageError("say what to load: --metadata, the listing; the data itself comes from S3 on first read")
+        raise UsageError(
+            "say what to load: --metadata, the listing; the data itself comes from S3 on first read",
+            program="training-storage preload",
+        )
     from training_storage.operations.aws import make_session
     from training_storage.operations.preload import import_metadata
 
