@@ -226,7 +226,14 @@ class TestImages:
     @pytest.mark.parametrize("row", TYPES.values(), ids=lambda row: row.name)
     def test_family_by_maker(self, row: InstanceType) -> None:
         wanted = {"NVIDIA": "dl-base-gpu", "AWS": "neuron", "Qualcomm": None}
-        assert row.image_family == wanted[str(row.accelerator_manufacturer)]
+        # NVIDIA driver installation guide, kernel modules: the open ones of these images need Turing or newer
+        volta = row.accelerator_model == "V100"
+        assert row.image_family == (None if volta else wanted[str(row.accelerator_manufacturer)])
+
+    def test_no_image_is_known_for_v100_and_the_row_says_why(self) -> None:
+        (row,) = (row for row in TYPES.values() if row.accelerator_model == "V100")
+        assert default_catalog().image_parameter(row) is None
+        assert "open kernel modules" in row.source.text
 
     @pytest.mark.parametrize(
         ("name", "parameter"),

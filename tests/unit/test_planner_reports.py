@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit._planner import CATALOG, SAVES, because, make, planned, refused
+from tests.unit._planner import CATALOG, SAVES, because, make, planned, refused, warning, warning_ids
 from training_storage.planner import LustrePlan, plan
 
 TIERS = (125, 250, 500, 1000)
@@ -162,3 +162,61 @@ def test_prices_of_us_east_1_rank_every_region() -> None:
     assert here.lustre is not None
     assert there.lustre is not None
     assert here.lustre.ranking_usd_per_month == there.lustre.ranking_usd_per_month
+
+
+# SCRATCH_2, PERSISTENT_1 SSD and HDD are the types that can be made with 2.10 (facts of the catalog).
+WITH_2_10 = [
+    {"deployment_type": "SCRATCH_2"},
+    {"deployment_type": "PERSISTENT_1", "per_unit_storage_throughput": 50},
+    {"storage_type": "HDD", "per_unit_storage_throughput": 12},
+]
+OLD = {"hot_tier": "lustre", "lustre.file_system_type_version": "2.10", "lustre.links": []}
+
+
+@pytest.mark.parametrize("kind", WITH_2_10)
+@pytest.mark.parametrize(
+    ("image", "client"),
+    [
+        ("auto", "al2023"),
+        ("ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-default-x86_64", "al2023"),
+        (
+            "ssm:/aws/service/deeplearning/ami/x86_64/base-oss-nvidia-driver-gpu-ubuntu-22.04/latest/ami-id",
+            "ubuntu22.04",
+        ),
+    ],
+)
+def test_report_07_2_10_and_a_new_client_are_refused_naming_both(kind: dict[str, Any], image: str, client: str) -> None:
+    lustre = {f"lustre.{name}": value for name, value in kind.items()}
+    (problem,) = refused({**OLD, **lustre, "compute.image": image})
+    assert problem.rule == "lustre.version-clients"
+    assert "2.10" in problem.what
+    assert client in problem.what
+
+
+@pytest.mark.parametrize("kind", WITH_2_10)
+def test_report_07_2_10_and_an_image_that_says_nothing_warn_naming_both(kind: dict[str, Any]) -> None:
+    lustre = {f"lustre.{name}": value for name, value in kind.items()}
+    message = warning(planned({**OLD, **lustre, "compute.image": "ami-0123456789abcdef0"}), "lustre-old-version")
+    assert "2.10" in message
+    assert "ami-0123456789abcdef0" in message
+
+
+@pytest.mark.parametrize("version", ["2.12", "2.15"])
+def test_report_07_newer_servers_do_not_warn(version: str) -> None:
+    changes = {**OLD, "lustre.deployment_type": "SCRATCH_2", "lustre.file_system_type_version": version}
+    assert "lustre-old-version" not in warning_ids(planned({**changes, "compute.image": "ami-0123456789abcdef0"}))
+
+
+def test_the_largest_throughput_capacity_is_planned_as_far_as_it_goes() -> None:
+    # 2,000,000 MB/s is the most of INTELLIGENT_TIERING: FSx API model. 400 x 8 x 1 GB/s are 3,200,000.
+    made = planned(
+        {
+            "compute.instance_count": 400,
+            "dataset.read_rate.per_accelerator": "1 GB/s",
+            "lustre.storage_type": "INTELLIGENT_TIERING",
+            "lustre.links": [],
+        }
+    )
+    assert made.lustre is not None
+    assert made.lustre.throughput_capacity_mb_per_s == 2_000_000
+    assert "1,200,000 MB/s of 3,200,000 MB/s" in warning(made, "lustre-too-small")

@@ -110,6 +110,7 @@ def plan_fleet(draft: Draft, lustre: LustrePlan | None) -> ComputePlan:
             find_problems(
                 FLEET_RULES,
                 FleetSettings(
+                    catalog=draft.catalog,
                     instance_type=compute.instance_type,
                     facts=facts,
                     instance_count=compute.instance_count,

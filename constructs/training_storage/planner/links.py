@@ -65,6 +65,7 @@ def _check(draft: Draft, links: tuple[LinkPlan, ...]) -> None:
     lake_name = lake.bucket or lake.bucket_name or "DATA-LAKE"
     settings = tuple(
         LinkSettings(
+            catalog=draft.catalog,
             path=link.path,
             bucket=link.bucket or lake_name,
             prefix=link.prefix,

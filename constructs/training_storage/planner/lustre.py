@@ -230,6 +230,8 @@ def size_tiered(ask: LustreAsk, *, efa: bool, servers: int) -> Sized:
     if capacity is None:
         step = lustre.intelligent_tiering_throughput_step_mb_per_s
         capacity = max(lustre.round_up_throughput_capacity(ask.needs.required_mb_per_s), servers * step)
+        # What the largest one misses is named in a warning.
+        capacity = min(capacity, lustre.intelligent_tiering_throughput_max_mb_per_s // step * step)
     iops = ask.metadata_iops
     if iops is None:
         legal = lustre.intelligent_tiering_metadata_iops

@@ -13,12 +13,10 @@ from training_storage.planner.model import LinkPlan, LustrePlan
 from training_storage.planner.supply import Limits
 from training_storage.planner.words import listed
 from training_storage.rules.base import find_problems, relabel
-from training_storage.rules.lustre import LUSTRE_RULES, LUSTRE_WORKLOAD_PATHS, LustreSettings
-from training_storage.units import GIB, MB
-
-_COMPRESSION = {"lz4": "LZ4", "none": "NONE"}
-_AMAZON_LINUX = "al2023"
-"""Operating system of the images that ``compute.image: auto`` takes."""
+from training_storage.rules.lustre import LUSTRE_RULES, LUSTRE_WORKLOAD_PATHS, NEW_CLIENTS, LustreSettings
+from training_storage.rules.lustre_settings import OLD_SERVER
+from training_storage.units import MB
+from training_storage.workload.checks import lustre_settings
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,7 +36,14 @@ class LustreResult:
 
 def plan_lustre(draft: Draft, links: tuple[LinkPlan, ...]) -> LustreResult | None:
     """Return the Lustre part, or None with the reasons among the draft's problems."""
-    settings = _given_settings(draft, links)
+    workload = draft.workload
+    settings = lustre_settings(
+        workload.lustre,
+        image=workload.compute.image,
+        facts=draft.facts,
+        catalog=draft.catalog,
+        linked=bool(links),
+    )
     # What is given is checked before it decides anything; the rest of a plan keeps to the rules by itself.
     given = draft.workload.lustre.model_fields_set
     ask = _ask(draft, settings) if not given or _legal(draft, settings) else None
@@ -53,7 +58,20 @@ def plan_lustre(draft: Draft, links: tuple[LinkPlan, ...]) -> LustreResult | Non
         return None
     explain(draft, ask, choice, sized)
     warn(draft, ask, choice, sized)
+    _warn_clients(draft, settings)
     return LustreResult(plan=_plan(draft, ask, choice, sized, links), limits=_limits(ask, choice, sized), ask=ask)
+
+
+def _warn_clients(draft: Draft, settings: LustreSettings) -> None:
+    """Name an old version where the image does not say which client it has; where it does, a rule decides."""
+    version = settings.file_system_type_version
+    if version == OLD_SERVER and settings.client_os is None:
+        draft.warn(
+            "lustre-old-version",
+            f"a Lustre {version} server does not serve the 2.15 client of {listed(sorted(NEW_CLIENTS))}, and the "
+            f"image {draft.workload.compute.image} does not say which client it has: mounting may end in an I/O "
+            "error. Leave lustre.file_system_type_version out",
+        )
 
 
 def _legal(draft: Draft, settings: LustreSettings) -> bool:
@@ -78,31 +96,6 @@ def price_at(result: LustreResult, write_s: float) -> float | None:
     )
     sized = search(replace(result.ask, needs=replace(needs, demand=relaxed))).chosen
     return None if sized is None else sized.usd
-
-
-def _given_settings(draft: Draft, links: tuple[LinkPlan, ...]) -> LustreSettings:
-    """What the workload file says, with the deployment and storage types that follow from it."""
-    given, workload = draft.workload.lustre, draft.workload
-    deployment = given.deployment_type or ("PERSISTENT_1" if given.storage_type == "HDD" else "PERSISTENT_2")
-    capacity = given.storage_capacity
-    provisioned = given.metadata_iops if isinstance(given.metadata_iops, int) else None
-    return LustreSettings(
-        deployment_type=deployment,
-        storage_type=given.storage_type or "SSD",
-        storage_capacity_gib=None if capacity is None else int(capacity.bytes // GIB),
-        per_unit_storage_throughput=given.per_unit_storage_throughput,
-        throughput_capacity_mb_per_s=given.throughput_capacity,
-        metadata_mode=None if provisioned is None else "USER_PROVISIONED",
-        metadata_iops=provisioned,
-        efa=None if given.efa == "auto" else given.efa,
-        gds=given.gds,
-        compression=_COMPRESSION[given.compression],
-        file_system_type_version=given.file_system_type_version,
-        backup_retention_days=given.backup_retention_days,
-        kms_key=given.kms_key_arn,
-        linked=bool(links),
-        client_os=_AMAZON_LINUX if workload.compute.image == "auto" else None,
-    )
 
 
 def _planned_settings(settings: LustreSettings, sized: Sized) -> LustreSettings:

@@ -235,6 +235,9 @@ def _check(draft: Draft, mounts: list[MountPlan], paths: Paths) -> None:
             )
         )
     node = NodeSettings(
-        mounts=tuple(settings), local_nvme_gb=draft.facts.local_nvme_gb, checkpoint_path=paths.checkpoints
+        catalog=draft.catalog,
+        mounts=tuple(settings),
+        local_nvme_gb=draft.facts.local_nvme_gb,
+        checkpoint_path=paths.checkpoints,
     )
     draft.problems.extend(relabel(find_problems(MOUNT_RULES, node), MOUNT_WORKLOAD_PATHS))

@@ -66,18 +66,17 @@ def relabel(problems: Iterable[Problem], names: Mapping[str, str]) -> tuple[Prob
     Args:
         problems: What rules found.
         names: New path by old path; ``[]`` stands for any index, which is carried over where the new path has ``[]``
-            too. A path without an entry stays as it is.
+            too. A path without an entry stays as it is. Where two fields get one name, what is said about both is
+            said once.
     """
-    out: list[Problem] = []
+    out: dict[tuple[str, str], Problem] = {}
     for problem in problems:
-        new = names.get(_INDEX.sub("[]", problem.path))
-        if new is None:
-            out.append(problem)
-            continue
-        for index in _INDEX.findall(problem.path):
-            new = new.replace("[]", index, 1)
-        out.append(replace(problem, path=new))
-    return tuple(out)
+        new = names.get(_INDEX.sub("[]", problem.path), problem.path)
+        if new != problem.path:
+            for index in _INDEX.findall(problem.path):
+                new = new.replace("[]", index, 1)
+        out.setdefault((new, problem.what), replace(problem, path=new))
+    return tuple(out.values())
 
 
 def require(rules: Iterable[Rule[S]], subject: S, *, where: str = "") -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from training_storage.catalog import default_catalog
 from training_storage.errors import Problem
 from training_storage.rules.fleet_settings import (
     CAPACITY_BLOCK_INSTANCES,
@@ -13,6 +12,7 @@ from training_storage.rules.fleet_settings import (
     USER_DATA_BYTES,
     FleetSettings,
 )
+from training_storage.rules.subject import catalog_of
 
 _RESERVATION_ID = re.compile(r"cr-[0-9a-zA-Z]+")
 _IMAGE = re.compile(r"auto|ami-[0-9a-zA-Z]+|ssm:/[A-Za-z0-9_.\-/]+")
@@ -234,7 +234,7 @@ def image(fleet: FleetSettings) -> Iterator[Problem]:
             value=fleet.image,
             allowed="auto, ami-..., or ssm:/parameter/name",
         )
-    elif fleet.image == "auto" and fleet.facts is not None and default_catalog().image_parameter(fleet.facts) is None:
+    elif fleet.image == "auto" and fleet.facts is not None and catalog_of(fleet).image_parameter(fleet.facts) is None:
         yield Problem(
             what=f"no public image is known for {fleet.facts.name}",
             path="image",

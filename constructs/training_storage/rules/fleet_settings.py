@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Final
 
 from training_storage.catalog.model import InstanceType
+from training_storage.rules.subject import Subject
 
 PURCHASES: Final = ("on-demand", "spot", "reservation", "capacity-block")
 CAPACITY_BLOCK_INSTANCES: Final = 64
@@ -17,7 +18,7 @@ USER_DATA_BYTES: Final = 16_384
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FleetSettings:
+class FleetSettings(Subject):
     """A fleet as it would be launched.
 
     Every field is None where it is not given or not known at synth, and rules pass over None.

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
-from training_storage.catalog import default_catalog
 from training_storage.errors import Problem
 from training_storage.rules.base import Rule
+from training_storage.rules.subject import Subject, catalog_of
 
 LINK_EVENTS: Final = ("new", "changed", "deleted")
 """What a link can import or export by itself; the FSx API writes them in capitals."""
@@ -27,7 +27,7 @@ _LINE_BREAKS = re.compile(r"[\x00\x85\u2028\u2029\r\n]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LinkSettings:
+class LinkSettings(Subject):
     """One link. Every field is None where it is not given or not known; rules pass over None.
 
     Attributes:
@@ -102,7 +102,7 @@ Links = tuple[LinkSettings, ...]
 
 
 def _count(links: Links) -> Iterator[Problem]:
-    most = default_catalog().lustre.max_links
+    most = catalog_of(*links).lustre.max_links
     if len(links) > most:
         yield Problem(
             what="too many links on one file system",

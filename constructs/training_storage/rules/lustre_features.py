@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from training_storage.catalog import default_catalog
 from training_storage.errors import Problem
 from training_storage.rules.base import Rule, rule
 from training_storage.rules.lustre_settings import (
     API,
     GUIDE,
     NEW_CLIENTS,
+    OLD_SERVER,
     PERSISTENT_2,
     SCRATCH,
     TIERED,
@@ -21,6 +21,7 @@ from training_storage.rules.lustre_settings import (
     LustreSettings,
     kind_of,
     listed,
+    lustre_of,
     row_of,
 )
 
@@ -28,8 +29,8 @@ _BACKUP_DAYS_MAX: Final = 90
 _MAINTENANCE = re.compile(r"[1-7]:(?:[01]\d|2[0-3]):[0-5]\d")
 
 
-def _iops_form() -> str:
-    values = default_catalog().lustre.metadata_iops_values()
+def _iops_form(settings: LustreSettings) -> str:
+    values = lustre_of(settings).metadata_iops_values()
     step = values[-1] - values[-2]
     below = [value for value in values if value < step]
     return f"{', '.join(map(str, below))}, then multiples of {step} to {values[-1]}"
@@ -94,7 +95,7 @@ def _metadata_pair(settings: LustreSettings) -> Iterator[Problem]:
         )
     if settings.metadata_mode == "USER_PROVISIONED" and "metadata_iops" in settings.omitted:
         yield Problem(
-            what="USER_PROVISIONED needs a number of metadata IOPS", path="metadata_iops", allowed=_iops_form()
+            what="USER_PROVISIONED needs a number of metadata IOPS", path="metadata_iops", allowed=_iops_form(settings)
         )
 
 
@@ -107,7 +108,7 @@ def _metadata_pair(settings: LustreSettings) -> Iterator[Problem]:
     fails=replace(PERSISTENT_2, metadata_mode="USER_PROVISIONED", metadata_iops=18_000),
 )
 def _metadata_iops(settings: LustreSettings) -> Iterator[Problem]:
-    values = default_catalog().lustre.metadata_iops_values()
+    values = lustre_of(settings).metadata_iops_values()
     if settings.metadata_iops is None or settings.storage_type == TIERING or settings.metadata_iops in values:
         return
     near = [
@@ -118,7 +119,7 @@ def _metadata_iops(settings: LustreSettings) -> Iterator[Problem]:
         what="no legal number of metadata IOPS",
         path="metadata_iops",
         value=settings.metadata_iops,
-        allowed=_iops_form(),
+        allowed=_iops_form(settings),
         fix=listed(tuple(map(str, near))),
     )
 
@@ -135,7 +136,7 @@ def _metadata_floor(settings: LustreSettings) -> Iterator[Problem]:
     row, gib, iops = row_of(settings), settings.storage_capacity_gib, settings.metadata_iops
     if row is None or not row.metadata_configuration or gib is None or iops is None or settings.storage_type == TIERING:
         return
-    floor = default_catalog().lustre.automatic_metadata_iops(gib)
+    floor = lustre_of(settings).automatic_metadata_iops(gib)
     if iops < floor:
         yield Problem(
             what=f"fewer metadata IOPS than AUTOMATIC gives at {gib} GiB",
@@ -155,7 +156,7 @@ def _metadata_floor(settings: LustreSettings) -> Iterator[Problem]:
     fails=replace(PERSISTENT_2, file_system_type_version="2.17"),
 )
 def _version(settings: LustreSettings) -> Iterator[Problem]:
-    known = default_catalog().lustre.versions
+    known = lustre_of(settings).versions
     if settings.file_system_type_version is not None and settings.file_system_type_version not in known:
         yield Problem(
             what="unknown Lustre version",
@@ -175,7 +176,7 @@ def _version(settings: LustreSettings) -> Iterator[Problem]:
 )
 def _version_deployment_type(settings: LustreSettings) -> Iterator[Problem]:
     row, version = row_of(settings), settings.file_system_type_version
-    if row is None or version not in default_catalog().lustre.versions or version in row.versions:
+    if row is None or version not in lustre_of(settings).versions or version in row.versions:
         return
     yield Problem(
         what=f"{kind_of(settings)} cannot be made with Lustre {version}",
@@ -198,7 +199,7 @@ def _version_metadata(settings: LustreSettings) -> Iterator[Problem]:
     row = row_of(settings)
     if row is not None and not row.metadata_configuration:
         return
-    if settings.metadata_mode is not None and version in default_catalog().lustre.versions and version != "2.15":
+    if settings.metadata_mode is not None and version in lustre_of(settings).versions and version != "2.15":
         yield Problem(
             what="a metadata configuration needs Lustre 2.15",
             path="file_system_type_version",
@@ -216,7 +217,7 @@ def _version_metadata(settings: LustreSettings) -> Iterator[Problem]:
     fails=replace(SCRATCH, linked=True, file_system_type_version="2.10"),
 )
 def _version_links(settings: LustreSettings) -> Iterator[Problem]:
-    if settings.linked and settings.file_system_type_version == "2.10":
+    if settings.linked and settings.file_system_type_version == OLD_SERVER:
         yield Problem(
             what="Lustre 2.10 has no links to S3",
             path="file_system_type_version",
@@ -235,7 +236,7 @@ def _version_links(settings: LustreSettings) -> Iterator[Problem]:
     fails=replace(SCRATCH, client_os="al2023", file_system_type_version="2.10"),
 )
 def _version_clients(settings: LustreSettings) -> Iterator[Problem]:
-    if settings.client_os in NEW_CLIENTS and settings.file_system_type_version == "2.10":
+    if settings.client_os in NEW_CLIENTS and settings.file_system_type_version == OLD_SERVER:
         yield Problem(
             what=f"a Lustre 2.10 server does not serve the 2.15 client of {settings.client_os}",
             path="file_system_type_version",

@@ -6,15 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from training_storage.catalog import default_catalog
-from training_storage.catalog.model import StorageOption
+from training_storage.catalog import Catalog
+from training_storage.catalog.lustre import LustreCatalog
+from training_storage.catalog.model import InstanceType, StorageOption
+from training_storage.rules.subject import Subject, catalog_of
 
 NEW_CLIENTS: Final = frozenset({"al2023", "rhel9", "rocky9", "ubuntu22.04", "ubuntu24.04"})
 """Operating systems whose Lustre client is 2.15, which a 2.10 server does not serve."""
 
+OLD_SERVER: Final = "2.10"
+"""The version that has no links to S3 and does not serve new clients."""
+
+_IMAGE_PARTS: Final[Mapping[str, str]] = {
+    "amazon-linux-2023": "al2023",
+    "al2023": "al2023",
+    "ubuntu-22.04": "ubuntu22.04",
+    "ubuntu-24.04": "ubuntu24.04",
+}
+"""Operating system by a part of the parameter name of an image (AWS Systems Manager public parameters)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LustreSettings:
+class LustreSettings(Subject):
     """One file system as it would be asked for.
 
     Every field is None where it is not given or not known, and rules pass over None. Where leaving a field out is
@@ -99,11 +112,30 @@ LUSTRE_WORKLOAD_PATHS: Final[Mapping[str, str]] = {
 """Field paths of ``LUSTRE_RULES`` as fields of a workload file; for ``base.relabel``."""
 
 
+def lustre_of(settings: LustreSettings) -> LustreCatalog:
+    """The facts of FSx for Lustre that the settings are held against."""
+    return catalog_of(settings).lustre
+
+
+def client_os(image: str | None, facts: InstanceType | None, catalog: Catalog) -> str | None:
+    """Return the operating system of the clients where the image says it, else None.
+
+    Args:
+        image: ``auto``, ``ami-...`` or ``ssm:/parameter/name``; parameters of public images carry the name.
+        facts: Row of the instance type, which ``auto`` takes the image from.
+        catalog: Where the parameters of public images stand.
+    """
+    name = image or ""
+    if image == "auto":
+        name = (catalog.image_parameter(facts) if facts is not None else None) or ""
+    return next((known for part, known in _IMAGE_PARTS.items() if part in name), None)
+
+
 def row_of(settings: LustreSettings) -> StorageOption | None:
     """The catalog row of the deployment and storage type; None where there is no such pair or it is not known."""
     if settings.deployment_type is None or settings.storage_type is None:
         return None
-    return default_catalog().lustre.option(settings.deployment_type, settings.storage_type)
+    return lustre_of(settings).option(settings.deployment_type, settings.storage_type)
 
 
 def kind_of(settings: LustreSettings) -> str:

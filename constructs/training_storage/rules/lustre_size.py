@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from training_storage.catalog import default_catalog
 from training_storage.catalog.model import StorageOption
 from training_storage.errors import Problem
 from training_storage.rules.base import Rule, rule
@@ -19,6 +18,7 @@ from training_storage.rules.lustre_settings import (
     LustreSettings,
     kind_of,
     listed,
+    lustre_of,
     row_of,
 )
 
@@ -39,7 +39,7 @@ def _illegal_capacity(settings: LustreSettings, *, efa: bool, what: str) -> Iter
     tier = given if given in row.tiers else None
     steps = row.efa_step_gib if efa else row.step_gib
     tiers = (tier,) if tier is not None else row.tiers or (0,)
-    lustre = default_catalog().lustre
+    lustre = lustre_of(settings)
     if any(lustre.is_legal_capacity(row, gib, each, efa) for each in tiers):
         return
     near = sorted({size for each in tiers for size in lustre.neighbours(row, gib, each, efa) if size})
@@ -61,7 +61,7 @@ def _illegal_capacity(settings: LustreSettings, *, efa: bool, what: str) -> Iter
     fails=replace(PERSISTENT_2, deployment_type="SCRATCH_1"),
 )
 def _deployment_type(settings: LustreSettings) -> Iterator[Problem]:
-    known = default_catalog().lustre.deployment_types
+    known = lustre_of(settings).deployment_types
     if settings.deployment_type is not None and settings.deployment_type not in known:
         yield Problem(
             what="unknown deployment type",
@@ -80,7 +80,7 @@ def _deployment_type(settings: LustreSettings) -> Iterator[Problem]:
     fails=replace(HDD, deployment_type="PERSISTENT_2"),
 )
 def _storage_type(settings: LustreSettings) -> Iterator[Problem]:
-    lustre = default_catalog().lustre
+    lustre = lustre_of(settings)
     if settings.deployment_type not in lustre.deployment_types or settings.storage_type is None:
         return
     if row_of(settings) is None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Final
 
-from training_storage.catalog import default_catalog
 from training_storage.errors import Problem
 from training_storage.rules.base import Rule, rule
 from training_storage.rules.lustre_settings import (
@@ -18,6 +17,7 @@ from training_storage.rules.lustre_settings import (
     TIERING,
     LustreSettings,
     listed,
+    lustre_of,
 )
 
 _READ_CACHE_MODES: Final = ("NO_CACHE", "USER_PROVISIONED", "PROPORTIONAL_TO_THROUGHPUT_CAPACITY")
@@ -62,7 +62,7 @@ def _it_throughput(settings: LustreSettings) -> Iterator[Problem]:
     given, storage = settings.throughput_capacity_mb_per_s, settings.storage_type
     if storage is None:
         return
-    lustre = default_catalog().lustre
+    lustre = lustre_of(settings)
     step, most = lustre.intelligent_tiering_throughput_step_mb_per_s, lustre.intelligent_tiering_throughput_max_mb_per_s
     form = f"multiples of {step} MB/s to {most}"
     path = "throughput_capacity_mb_per_s"
@@ -138,7 +138,7 @@ def _it_read_cache(settings: LustreSettings) -> Iterator[Problem]:
             allowed="a size with USER_PROVISIONED only",
         )
     if gib is not None and throughput is not None and not any(_it_throughput.check(settings)):
-        lustre = default_catalog().lustre
+        lustre = lustre_of(settings)
         steps = throughput // lustre.intelligent_tiering_throughput_step_mb_per_s
         low = steps * lustre.intelligent_tiering_cache_min_gib_per_step
         high = steps * lustre.intelligent_tiering_cache_max_gib_per_step
@@ -162,7 +162,7 @@ def _it_read_cache(settings: LustreSettings) -> Iterator[Problem]:
 def _it_metadata(settings: LustreSettings) -> Iterator[Problem]:
     if settings.storage_type != TIERING:
         return
-    legal = default_catalog().lustre.intelligent_tiering_metadata_iops
+    legal = lustre_of(settings).intelligent_tiering_metadata_iops
     if settings.metadata_mode == "AUTOMATIC" or settings.metadata_iops not in {None, *legal}:
         yield Problem(
             what="no metadata configuration of INTELLIGENT_TIERING",

@@ -9,11 +9,7 @@ from typing import Final
 
 from training_storage.errors import Problem
 from training_storage.rules.base import Rule
-
-CACHE_SHARE: Final = 0.8
-"""Largest part of the local disks that Mountpoint caches may take together (field report 32)."""
-MIN_MEMORY_TARGET_MIB: Final = 512
-"""Smallest ``--memory-target`` that Mountpoint takes."""
+from training_storage.rules.subject import Subject, catalog_of
 
 _PATH = re.compile(r"(?:/[A-Za-z0-9._-]+)+")
 _MODE = re.compile(r"0?[0-7]{3}")
@@ -55,7 +51,7 @@ class MountSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSettings:
+class NodeSettings(Subject):
     """All mounts of a node and the disks and paths that they touch.
 
     Attributes:
@@ -77,9 +73,15 @@ MOUNT_WORKLOAD_PATHS: Final[Mapping[str, str]] = {
 """Field paths of ``MOUNT_RULES`` as fields of a workload file; for ``base.relabel``."""
 
 
-def cache_limit_mib(local_nvme_gb: float) -> int:
-    """Return the MiB that all caches on the local disks may take together: 80 % of them."""
-    return int(local_nvme_gb * 10**9 * CACHE_SHARE / 2**20)
+def cache_limit_mib(local_nvme_gb: float, share: float | None = None) -> int:
+    """Return the MiB that all caches on the local disks may take together (field report 32).
+
+    Args:
+        local_nvme_gb: Local disks in GB.
+        share: Part of them that caches may take. Left out: that of the package's catalog, 80 %.
+    """
+    most = catalog_of().object_storage.mountpoint_cache_disk_share_max if share is None else share
+    return int(local_nvme_gb * 10**9 * most / 2**20)
 
 
 def _path_form(node: NodeSettings) -> Iterator[Problem]:
@@ -156,13 +158,14 @@ def _cache_size(node: NodeSettings) -> Iterator[Problem]:
             )
     if not sized or not node.local_nvme_gb:
         return
-    total, limit = sum(size for _, size in sized), cache_limit_mib(node.local_nvme_gb)
+    share = catalog_of(node).object_storage.mountpoint_cache_disk_share_max
+    total, limit = sum(size for _, size in sized), cache_limit_mib(node.local_nvme_gb, share)
     if total > limit:
         yield Problem(
-            what="the caches take more than 80% of the local disks",
+            what=f"the caches take more than {share:.0%} of the local disks",
             path=f"mounts[{sized[-1][0]}].cache_size_mib",
             value=total,
-            allowed=f"at most {limit} MiB together, 80% of {node.local_nvme_gb:g} GB",
+            allowed=f"at most {limit} MiB together, {share:.0%} of {node.local_nvme_gb:g} GB",
             fix="ask for less, or leave the size out",
         )
 
@@ -180,14 +183,15 @@ def _throughput(node: NodeSettings) -> Iterator[Problem]:
 
 
 def _memory_target(node: NodeSettings) -> Iterator[Problem]:
+    least = catalog_of(node).object_storage.mountpoint_memory_target_min_mib
     for index, mount in enumerate(node.mounts):
         target = mount.memory_target_mib
-        if target is not None and target < MIN_MEMORY_TARGET_MIB:
+        if target is not None and target < least:
             yield Problem(
                 what="a memory target that Mountpoint refuses",
                 path=f"mounts[{index}].memory_target_mib",
                 value=target,
-                allowed=f"{MIN_MEMORY_TARGET_MIB} MiB or more",
+                allowed=f"{least} MiB or more",
             )
 
 
@@ -298,7 +302,7 @@ MOUNT_RULES: Final[tuple[Rule[NodeSettings], ...]] = (
     ),
     Rule(
         id="mounts.memory-target",
-        statement=f"Mountpoint's memory target is {MIN_MEMORY_TARGET_MIB} MiB or more",
+        statement="Mountpoint's memory target is 512 MiB or more",
         reason="Mountpoint refuses less",
         source="Mountpoint for Amazon S3 1.24, CONFIGURATION, --memory-target",
         check=_memory_target,

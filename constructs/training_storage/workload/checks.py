@@ -12,11 +12,13 @@ from typing import Any
 from training_storage.catalog import Catalog, InstanceType, instance_type_from_facts
 from training_storage.errors import Problem
 from training_storage.rules.base import find_problems, relabel
-from training_storage.rules.fleet import FLEET_RULES, FLEET_WORKLOAD_PATHS, PURCHASES, FleetSettings
+from training_storage.rules.fleet import FLEET_RULES, FLEET_WORKLOAD_PATHS, FleetSettings
 from training_storage.rules.links import LINK_RULES, LINK_WORKLOAD_PATHS, LinkSettings
 from training_storage.rules.lustre import LUSTRE_RULES, LUSTRE_WORKLOAD_PATHS, LustreSettings
+from training_storage.rules.lustre_settings import client_os
 from training_storage.rules.network import NETWORK_RULES, NETWORK_WORKLOAD_PATHS, NetworkSettings
-from training_storage.workload.model import Compute, Link, Lustre, Workload
+from training_storage.units import GIB
+from training_storage.workload.model import Compute, Link, Lustre, TypeFacts, Workload
 from training_storage.workload.section import Refused, Section, shorten
 
 _MANY_LINKS = 50
@@ -29,7 +31,7 @@ class Draft:
 
     Attributes:
         data: The plain data of the whole file.
-        sections: Sections that are valid by themselves, by name.
+        sections: Sections by name, with None for each field that cannot be read.
     """
 
     data: Mapping[str, Any]
@@ -42,13 +44,8 @@ class Draft:
         for name, field in Workload.fields.items():
             if field.section is None:
                 continue
-            if workload is not None:
-                found[name] = getattr(workload, name)
-                continue
-            try:
-                found[name] = field.section.read(data.get(name, {}))
-            except Refused:
-                continue
+            given = None if workload is None else getattr(workload, name)
+            found[name] = field.section.readable(data.get(name)) if given is None else given
         return cls(data, found)
 
     def text(self, *path: str) -> str | None:
@@ -71,14 +68,13 @@ def check(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
     yield from _region(draft, catalog)
     yield from _arns(draft, catalog)
     yield from _network(draft)
-    compute = draft.sections.get("compute")
-    facts = _facts(compute if isinstance(compute, Compute) else None, draft, catalog)
+    compute, lustre = draft.sections["compute"], draft.sections["lustre"]
+    assert isinstance(compute, Compute) and isinstance(lustre, Lustre)  # noqa: S101, PT018 - narrows types for mypy
+    facts = _facts(draft, catalog)
     yield from _instance_type(draft, catalog)
-    yield from _fleet(draft, compute if isinstance(compute, Compute) else None, facts)
+    yield from _fleet(draft, compute, facts, catalog)
     yield from _reference(draft, facts, catalog)
-    lustre = draft.sections.get("lustre")
-    if isinstance(lustre, Lustre):
-        yield from _lustre(lustre, facts)
+    yield from _lustre(lustre, compute.image, facts, catalog)
 
 
 def _region(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
@@ -137,13 +133,18 @@ def _network(draft: Draft) -> Iterator[Problem]:
     yield from relabel(find_problems(NETWORK_RULES, settings), NETWORK_WORKLOAD_PATHS)
 
 
-def _facts(compute: Compute | None, draft: Draft, catalog: Catalog) -> InstanceType | None:
-    known = catalog.instance_types.get(draft.text("compute", "instance_type") or "")
-    if known is not None or compute is None or compute.type_facts is None:
+def _facts(draft: Draft, catalog: Catalog) -> InstanceType | None:
+    name = draft.text("compute", "instance_type") or ""
+    known = catalog.instance_types.get(name)
+    if known is not None:
         return known
-    given = compute.type_facts
+    raw = draft.data.get("compute")
+    try:
+        given = TypeFacts.read(raw.get("type_facts") if isinstance(raw, Mapping) else None)
+    except Refused:
+        return None
     return instance_type_from_facts(
-        compute.instance_type,
+        name,
         accelerators=given.accelerators,
         network_cards=given.network_cards,
         efa_interfaces=given.efa_interfaces,
@@ -178,24 +179,19 @@ def _instance_type(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
         )
 
 
-def _fleet(draft: Draft, compute: Compute | None, facts: InstanceType | None) -> Iterator[Problem]:
-    raw = draft.data.get("compute")
-    efa = raw.get("efa") if isinstance(raw, Mapping) else None
-    placement = draft.text("compute", "placement_group")
-    purchase = draft.text("compute", "purchase")
-    if purchase is None and not draft.given("compute", "purchase"):
-        purchase = "on-demand"
+def _fleet(draft: Draft, compute: Compute, facts: InstanceType | None, catalog: Catalog) -> Iterator[Problem]:
     settings = FleetSettings(
+        catalog=catalog,
         instance_type=draft.text("compute", "instance_type"),
         facts=facts,
-        instance_count=compute.instance_count if compute else None,
-        purchase=purchase if purchase in PURCHASES else None,
+        instance_count=compute.instance_count,
+        purchase=compute.purchase,
         has_reservation_id=draft.given("compute", "capacity_reservation_id"),
-        capacity_reservation_id=compute.capacity_reservation_id if compute else None,
-        start=compute.start if compute else None,
-        end=compute.end if compute else None,
-        placement_group=placement if placement in ("cluster", "none") else None,
-        efa=efa if isinstance(efa, bool) else None,
+        capacity_reservation_id=compute.capacity_reservation_id,
+        start=compute.start,
+        end=compute.end,
+        placement_group=None if compute.placement_group == "auto" else compute.placement_group,
+        efa=compute.efa if isinstance(compute.efa, bool) else None,
         # An image that is not given is the deployment's concern: the plan does not need one.
         image=None,
     )
@@ -231,26 +227,51 @@ def _reference(draft: Draft, facts: InstanceType | None, catalog: Catalog) -> It
         )
 
 
-def _lustre(lustre: Lustre, facts: InstanceType | None) -> Iterator[Problem]:
-    provisioned = isinstance(lustre.metadata_iops, int)
-    settings = LustreSettings(
-        deployment_type=lustre.deployment_type or "PERSISTENT_2",
-        storage_type=lustre.storage_type or "SSD",
-        storage_capacity_gib=int(lustre.storage_capacity.gib) if lustre.storage_capacity else None,
+def lustre_settings(
+    lustre: Lustre, *, image: str | None, facts: InstanceType | None, catalog: Catalog, linked: bool | None
+) -> LustreSettings:
+    """Return what a lustre section says as the subject of rules, with the types that follow from what it says.
+
+    Args:
+        lustre: The section; a field that is None is passed over.
+        image: Image of the nodes, as in ``compute.image``.
+        facts: Row of the instance type; None where it is not known.
+        catalog: Facts to hold it against.
+        linked: Whether the file system has links to S3; None where that is not known.
+    """
+    given = lustre.model_fields_set
+    deployment, storage = lustre.deployment_type, lustre.storage_type
+    if deployment is None and "deployment_type" not in given:
+        deployment = "PERSISTENT_1" if storage == "HDD" else "PERSISTENT_2"
+    if storage is None and "storage_type" not in given:
+        storage = "SSD"
+    provisioned = lustre.metadata_iops if isinstance(lustre.metadata_iops, int) else None
+    capacity = lustre.storage_capacity
+    return LustreSettings(
+        catalog=catalog,
+        deployment_type=deployment,
+        storage_type=storage,
+        storage_capacity_gib=None if capacity is None else int(capacity.bytes // GIB),
         per_unit_storage_throughput=lustre.per_unit_storage_throughput,
         throughput_capacity_mb_per_s=lustre.throughput_capacity,
-        metadata_mode="USER_PROVISIONED" if provisioned else None,
-        metadata_iops=lustre.metadata_iops if isinstance(lustre.metadata_iops, int) else None,
+        metadata_mode=None if provisioned is None else "USER_PROVISIONED",
+        metadata_iops=provisioned,
         efa=lustre.efa if isinstance(lustre.efa, bool) else None,
         gds=lustre.gds,
-        compression=lustre.compression.upper(),
+        compression=None if lustre.compression is None else lustre.compression.upper(),
         file_system_type_version=lustre.file_system_type_version,
         backup_retention_days=lustre.backup_retention_days,
         kms_key=lustre.kms_key_arn,
-        linked=lustre.links is None or bool(lustre.links),
+        linked=linked,
+        client_os=client_os(image, facts, catalog),
     )
+
+
+def _lustre(lustre: Lustre, image: str | None, facts: InstanceType | None, catalog: Catalog) -> Iterator[Problem]:
+    linked = None if lustre.links is None and "links" in lustre.model_fields_set else lustre.links != ()
+    settings = lustre_settings(lustre, image=image, facts=facts, catalog=catalog, linked=linked)
     yield from relabel(find_problems(LUSTRE_RULES, settings), LUSTRE_WORKLOAD_PATHS)
-    links = tuple(map(_link, lustre.links or ()))
+    links = tuple(_link(link, catalog) for link in lustre.links or ())
     # Rules compare links in pairs: with very many, that there are too many is enough.
     rules = LINK_RULES if len(links) <= _MANY_LINKS else tuple(rule for rule in LINK_RULES if rule.id == "links.count")
     yield from relabel(find_problems(rules, links), LINK_WORKLOAD_PATHS)
@@ -264,9 +285,12 @@ def _lustre(lustre: Lustre, facts: InstanceType | None) -> Iterator[Problem]:
         )
 
 
-def _link(link: Link) -> LinkSettings:
-    bucket, _, prefix = link.source.removeprefix("s3://").partition("/")
+def _link(link: Link, catalog: Catalog) -> LinkSettings:
+    bucket = prefix = None
+    if link.source is not None:
+        bucket, _, prefix = link.source.removeprefix("s3://").partition("/")
     return LinkSettings(
+        catalog=catalog,
         path=link.path,
         bucket=bucket,
         prefix=prefix,

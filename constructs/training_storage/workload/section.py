@@ -75,6 +75,20 @@ class Field:
         self.key = key
         self.section = section
 
+    def readable(self, given: Mapping[str, Any], key: str) -> Any:
+        """Return the value under a key, the default without one, and None for a value that cannot be read."""
+        if key not in given:
+            return None if self.make is None else self.make()
+        value = given[key]
+        try:
+            return self.read(value)
+        except Refused:
+            if self.section is None:
+                return None
+        if isinstance(value, list | tuple):
+            return tuple(map(self.section.readable, value))
+        return self.section.readable(value) if isinstance(value, Mapping) else None
+
 
 def item(
     read: Read[Any] | type[Section],
@@ -140,6 +154,8 @@ def shown(value: object) -> object:
         return value
     if isinstance(value, list | tuple):
         return shorten(f"[{', '.join(map(str, value))}]")
+    if isinstance(value, Mapping):
+        return shorten(f"{{{', '.join(f'{key}: {shown(each)}' for key, each in value.items())}}}")
     return shorten(str(value))
 
 
@@ -191,6 +207,21 @@ class Section:
             raise refuse("is not a mapping", allowed=f"keys and values below it: {', '.join(cls.keys())}")
         section = cls.__new__(cls)
         section._fill(data, cls.keys())
+        return section
+
+    @classmethod
+    def readable(cls, data: object) -> Self:
+        """Return what can be read of a section that may have problems, for checks that look at several fields.
+
+        A field that cannot be read is None, whatever its type says; so is every field of what is no mapping. None for
+        the whole is a section that is not given: every field then has its default. Nothing is refused.
+        """
+        section = cls.__new__(cls)
+        given = {} if data is None else data if isinstance(data, Mapping) else dict.fromkeys(cls.keys())
+        values = {name: cls.fields[name].readable(given, key) for key, name in cls.keys().items()}
+        section.__dict__.update(
+            values, model_fields_set=frozenset(name for key, name in cls.keys().items() if key in given)
+        )
         return section
 
     @classmethod
