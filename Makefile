@@ -10,6 +10,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(CURDIR)/$(VENV)/bin
 STAMP := $(VENV)/.installed
+FOLDER := $(VENV)/.folder
 TARGET ?= emulator
 WORKLOAD ?= examples/llama3-70b.yaml
 
@@ -25,15 +26,21 @@ help:
 
 setup: $(STAMP)
 
+# The scripts of a virtual environment hold its path: in a folder that was moved or copied it is made anew. So is one
+# that was interrupted before pip was in it.
+ifneq ($(shell cat $(FOLDER) 2>/dev/null),$(CURDIR))
+.PHONY: $(STAMP)
+endif
 # -P is not set: app.py imports stacks from its own folder.
 $(STAMP): pyproject.toml constraints.txt
-	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed, this is " + sys.version.split()[0])'
-	[ -x $(BIN)/python ] || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[emulator,toolchain,dev]'
-	touch $(STAMP)
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; add PYTHON=python3.11 to the command")'
+	@if [ "$$(cat $(FOLDER) 2>/dev/null)" != "$(CURDIR)" ] || ! "$(BIN)/python" -m pip --version >/dev/null 2>&1; then $(PYTHON) -m venv --clear $(VENV) && echo "$(CURDIR)" >$(FOLDER); fi
+	@echo 'Installing the Python packages, Node and cdk into $(VENV): once, for some minutes ...'
+	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[emulator,toolchain,dev]'
+	@touch $(STAMP)
 
 deploy: setup
-	$(BIN)/python tools/deploy.py --target $(TARGET) --workload $(WORKLOAD)
+	@"$(BIN)/python" tools/deploy.py --target "$(TARGET)" --workload "$(WORKLOAD)"
 
 test: lint types floors unit slow
 
@@ -54,7 +61,7 @@ slow: setup
 	CDK_VALIDATION=false pytest -q -m slow $(PYTEST_ARGS)
 
 bench: setup
-	$(BIN)/python benchmarks/run.py
+	"$(BIN)/python" benchmarks/run.py
 
 # Exact versions of everything, no index lines: pip freeze of a fresh environment without the project itself.
 constraints:

@@ -13,10 +13,13 @@ import sys
 from pathlib import Path
 
 import boto3
+from botocore.exceptions import BotoCoreError, ClientError
 from rich.console import Console
 from rich.table import Table
 
 from training_storage import TrainingStorageError, Workload, load_workload
+from training_storage.cli.report import report
+from training_storage.errors import AwsError
 
 ROOT = Path(__file__).resolve().parents[1]
 OUTPUTS = ROOT / ".make" / "outputs.json"
@@ -31,12 +34,14 @@ def main() -> int:
     arguments = parser.parse_args()
     try:
         workload = load_workload(arguments.workload)
+        if arguments.target == "emulator" and INSIDE not in os.environ:
+            return _again_inside_the_emulator(arguments.workload, workload)
+        return _deploy(arguments.workload.resolve(), workload, real=arguments.target == "aws")
     except TrainingStorageError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    if arguments.target == "emulator" and INSIDE not in os.environ:
-        return _again_inside_the_emulator(arguments.workload, workload)
-    return _deploy(arguments.workload.resolve(), workload, real=arguments.target == "aws")
+        return report(error, as_json=False)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
 
 
 def _again_inside_the_emulator(path: Path, workload: Workload) -> int:
@@ -55,12 +60,24 @@ def _cdk(*arguments: str) -> int:
     return subprocess.run(["cdk", *arguments], cwd=ROOT, check=False).returncode  # noqa: S603, S607 - from the PATH
 
 
+def _account_of_the_caller(region: str) -> str:
+    try:
+        return str(boto3.client("sts", region_name=region).get_caller_identity()["Account"])
+    except (BotoCoreError, ClientError) as error:
+        raise AwsError(
+            f"AWS does not say whose account this is: {error}; sign in first (aws sso login, or AWS_PROFILE), or leave "
+            "TARGET=aws away to deploy into the emulator",
+            operation="sts:GetCallerIdentity",
+            code=type(error).__name__,
+        ) from None
+
+
 def _deploy(path: Path, workload: Workload, *, real: bool) -> int:
-    account = boto3.client("sts", region_name=workload.region).get_caller_identity()["Account"]
+    account = _account_of_the_caller(workload.region)
     OUTPUTS.parent.mkdir(exist_ok=True)
     OUTPUTS.unlink(missing_ok=True)
     context = ["-c", f"workload={os.path.relpath(path, ROOT)}"]
-    code = _cdk("bootstrap", f"aws://{account}/{workload.region}", *context)
+    code = _cdk("bootstrap", f"aws://{workload.account or account}/{workload.region}", *context)
     if code:
         return code
     approval = [] if real else ["--require-approval", "never"]
