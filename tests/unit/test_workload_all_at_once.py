@@ -178,3 +178,24 @@ def test_a_mapping_is_shown_as_it_would_be_written() -> None:
             "dataset: {size: 60 TB}\n"
         )
     assert [each.value for each in caught.value.problems] == ["{accelerators: 8, efa: [a, b]}"]
+
+
+@pytest.mark.parametrize(
+    ("value", "fix"),
+    [
+        ("1%", "write 0.01"),
+        ("0.5 %", "write 0.005"),
+        ("0.01", "write it without quotes"),
+        ("1e-2", "write it without quotes"),
+    ],
+)
+def test_a_number_in_quotes_or_percent_says_what_to_write(value: str, fix: str) -> None:
+    with pytest.raises(WorkloadError) as caught:
+        workload_from_dict(data(checkpoints={"size": "912 GiB", "max_stall": value}))
+    assert [(each.path, each.fix) for each in caught.value.problems] == [("checkpoints.max_stall", fix)]
+
+
+def test_metadata_iops_in_quotes_say_what_to_write() -> None:
+    with pytest.raises(WorkloadError) as caught:
+        workload_from_dict(data(lustre={"metadata_iops": "12000"}))
+    assert [each.fix for each in caught.value.problems] == ["write it without quotes"]

@@ -16,6 +16,8 @@ from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from training_storage.errors import CatalogError, Problem
 
 Place = tuple[str, ...]
+MAX_BYTES = 4_000_000
+"""Forty times the files of the package; without a bound a device or a wrong file would fill the memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +50,15 @@ def read(path: Path) -> Document:
         CatalogError: The file cannot be read, or is neither JSON nor YAML.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise _refuse(path, "is not UTF-8 text") from error
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         raise _refuse(path, f"cannot be read: {(getattr(error, 'strerror', None) or str(error)).lower()}") from error
+    if len(data) > MAX_BYTES:
+        raise _refuse(path, "is too large for a catalog file", allowed=f"at most {MAX_BYTES:,} bytes")
     try:
         if path.suffix.lower() == ".json":
             return Document(path, json.loads(text, object_pairs_hook=_unique), {})

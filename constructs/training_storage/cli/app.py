@@ -6,9 +6,11 @@ The parser is the standard library's: every other one costs more at start-up tha
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 from itertools import pairwise
 from typing import Any, Final, NoReturn
@@ -16,6 +18,7 @@ from typing import Any, Final, NoReturn
 from training_storage.cli.report import (
     EXIT_BROKEN_PIPE,
     EXIT_INTERRUPTED,
+    EXIT_OUTPUT,
     UsageError,
     report,
     report_bug,
@@ -24,6 +27,8 @@ from training_storage.cli.report import (
 from training_storage.errors import TrainingStorageError
 
 PROGRAM: Final = "training-storage"
+_OUTPUT_ERRORS: Final = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF, errno.EFBIG})
+"""What writing to a stream fails with: the reader went away, the disk is full or gone."""
 
 COMMANDS: Final[dict[str, str]] = {
     "validate": "check a workload file, with every problem at once",
@@ -42,7 +47,7 @@ Describe a GPU training workload, and get the AWS storage that keeps its GPUs bu
 Deploying is `cdk deploy --all -c workload=FILE`."""
 _EPILOG = """\
 exit codes: 0 done; 1 done, and the answer is no; 2 bad usage or bad input; 3 AWS refused or failed;
-70 a mistake of this program; 130 interrupted
+70 a mistake of this program; 74 the output cannot be written; 130 interrupted
 
 example: training-storage plan examples/llama3-70b.yaml"""
 
@@ -76,12 +81,31 @@ def main(arguments: Sequence[str] | None = None) -> int:
     own, rest = given[:end], given[end + 1 :]
     # Read here, because bad usage is no parsed command.
     as_json = "--format=json" in own or ("--format", "json") in pairwise(own)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # closed by the caller: whoever writes may go on
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w", encoding="utf-8"))
+        elif hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     try:
-        code = _run(own, rest)
+        code = _answer(own, rest, as_json=as_json)
         sys.stdout.flush()
+        sys.stderr.flush()
+    except BrokenPipeError:
+        _drop_output()
+        return EXIT_BROKEN_PIPE
+    except OSError as error:
+        _drop_output()
+        with suppress(OSError):
+            print(f"error: the output cannot be written: {error.strerror or error}", file=sys.stderr)
+        return EXIT_OUTPUT
+    return code
+
+
+def _answer(own: list[str], rest: list[str], *, as_json: bool) -> int:
+    """Run a command, print what went wrong, and return the exit code; raises OSError where nothing can be printed."""
+    try:
+        return _run(own, rest)
     except TrainingStorageError as error:
         return report(error, as_json=as_json)
     except UsageError as error:
@@ -91,13 +115,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # Python flushes standard output once more at exit; it may not fail there either.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_BROKEN_PIPE
+    except OSError as error:
+        if error.filename is None and error.errno in _OUTPUT_ERRORS:
+            raise
+        return report_bug(error, as_json=as_json)
     except Exception as error:
         return report_bug(error, as_json=as_json)
-    return code
+
+
+def _drop_output() -> None:
+    """Send what is left to nowhere: Python flushes both streams once more at exit, and may not fail there either."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            with suppress(OSError, ValueError):  # ValueError: a stream without a file behind it
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _run(own: list[str], rest: list[str]) -> int:

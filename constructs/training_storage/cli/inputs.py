@@ -15,16 +15,25 @@ if TYPE_CHECKING:
 
 def add_workload_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare FILE, --format and --catalog."""
-    parser.add_argument("file", metavar="FILE", help="workload file, YAML")
+    parser.add_argument("file", metavar="FILE", type=_name, help="workload file, YAML")
     add_format_argument(parser)
     parser.add_argument(
         "--catalog",
         metavar="FILE",
-        type=Path,
+        type=lambda name: Path(_name(name)),
         action="append",
         default=[],
         help="catalog file that corrects or adds facts; may be given several times, a later one wins",
     )
+
+
+def _name(name: str) -> str:
+    """Return the name of a file; an empty one, such as that of an unset shell variable, would mean the folder."""
+    from argparse import ArgumentTypeError
+
+    if not name:
+        raise ArgumentTypeError("the name is empty")
+    return name
 
 
 def add_format_argument(parser: argparse.ArgumentParser) -> None:

@@ -27,6 +27,8 @@ EXIT_INPUT: Final = 2
 EXIT_AWS: Final = 3
 EXIT_BUG: Final = 70
 """EX_SOFTWARE of sysexits.h."""
+EXIT_OUTPUT: Final = 74
+"""EX_IOERR of sysexits.h."""
 EXIT_INTERRUPTED: Final = 130
 """128 and SIGINT, as shells say it."""
 EXIT_BROKEN_PIPE: Final = 141

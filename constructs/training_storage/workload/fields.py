@@ -63,12 +63,22 @@ def number(low: float, high: float = NUMBER_MAX) -> Read[float]:
 
     def read(value: object) -> float:
         if isinstance(value, bool) or not isinstance(value, int | float):
-            raise refuse("is not a plain number", allowed=allowed)
+            raise refuse("is not a plain number", allowed=allowed, fix=_number_fix(value))
         if not low <= value <= high:  # NaN too
             raise refuse("is out of range", allowed=allowed)
         return float(value)
 
     return read
+
+
+def _number_fix(value: object) -> str:
+    """Return what to change where text is a number in quotes or in percent."""
+    match = (
+        re.fullmatch(r"\s*(\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?)\s*(%?)\s*", value) if isinstance(value, str) else None
+    )
+    if match is None:
+        return ""
+    return f"write {float(match[1]) / 100:g}" if match[2] else "write it without quotes"
 
 
 def text(pattern: str, what: str, allowed: str, reason: Callable[[str], str | None] | None = None) -> Read[str]:
@@ -167,8 +177,11 @@ def automatic_or_iops(value: object) -> int | Literal["automatic"]:
     """``automatic`` or a number of metadata IOPS; which numbers are legal is a rule of the service."""
     if value == "automatic":
         return "automatic"
-    if isinstance(value, bool) or not isinstance(value, int | float) or not value % 1 == 0:
-        raise refuse("is neither automatic nor a whole number", allowed="automatic, or a number of metadata IOPS")
+    if isinstance(value, bool) or not isinstance(value, int | float) or value % 1 != 0:
+        fix = _number_fix(value)
+        raise refuse(
+            "is neither automatic nor a whole number", allowed="automatic, or a number of metadata IOPS", fix=fix
+        )
     if not 1 <= value <= COUNT_MAX:
         raise refuse("is out of range", allowed=f"automatic, or 1 to {COUNT_MAX:,}")
     return int(value)
