@@ -104,7 +104,7 @@ def test_what_is_not_known_says_so() -> None:
         "dataset": {"size": "1 TB"},
     }
     text = section(render_plan(plan(workload_from_dict(data))), "Demand and plan")
-    assert [line.split()[0] for line in text.splitlines() if line.endswith("not known")] == ["reads", "file", "all"]
+    assert [line.split()[0] for line in text.splitlines() if line.endswith("not known")] == ["reads", "file", "required"]
     assert "checkpoint" not in text
 
 
@@ -147,3 +147,65 @@ def test_problems_are_grouped_by_file_and_wrapped() -> None:
     assert text.splitlines()[0] == "w.yaml: 2 problems"
     assert "  has no place" in text.splitlines()
     assert text.splitlines()[-1] == "  efa: comes from code"
+
+
+# The figures of the table follow from one another.
+
+ON_LUSTRE = {
+    "name": "example",
+    "region": "us-east-1",
+    "availability_zone_id": "use1-az6",
+    "compute": {"instance_type": "p5.48xlarge", "instance_count": 4},
+    "dataset": {"size": "2 TB", "file_count": 2000, "read_rate": {"per_accelerator": "10 MB/s"}},
+    "hot_tier": "lustre",
+}
+
+
+def figures(**sections: object) -> str:
+    """Return the text of a workload on Lustre."""
+    return render_plan(plan(workload_from_dict({**ON_LUSTRE, **sections})), width=1000)
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "label"),
+    [
+        (None, "required"),
+        ({"size": "912 GiB"}, "largest of these"),
+        ({"size": "912 GiB", "asynchronous": True}, "reads + save"),
+        # A restore by 64 readers is more than reads and saves together.
+        ({"size": "912 GiB", "asynchronous": True, "restore_readers": 64}, "largest of these"),
+    ],
+)
+def test_the_required_throughput_says_how_it_follows_from_the_rest(
+    checkpoints: dict[str, object] | None, label: str
+) -> None:
+    text = section(figures(**({"checkpoints": checkpoints} if checkpoints else {})), "Demand and plan")
+    assert [name for name in ("required", "largest of these", "reads + save") if f"\n  {name} " in text] == [label]
+
+
+def test_writes_of_scratch_stand_beside_its_reads() -> None:
+    # 200 and 100 MB/s per TiB: FSx for Lustre User Guide, SSD storage; 2400 GiB are 2.34375 TiB.
+    text = figures(lustre={"deployment_type": "SCRATCH_2", "storage_capacity": "2400 GiB"})
+    assert "469 MB/s baseline of the disks, 234 MB/s for writes" in text
+
+
+def test_one_figure_where_writes_are_as_fast_as_reads() -> None:
+    assert "for writes" not in figures()
+
+
+def test_a_given_capacity_is_not_called_granted() -> None:
+    text = section(figures(lustre={"storage_capacity": "2400 GiB"}), "File system")
+    assert "2,400 GiB as given" in text
+    assert "granted" not in text
+
+
+def test_what_scratch_misses_says_that_writes_count_twice() -> None:
+    text = figures(
+        checkpoints={"size": "912 GiB", "asynchronous": True},
+        lustre={"deployment_type": "SCRATCH_2", "storage_capacity": "2400 GiB"},
+    )
+    assert "(a write takes 2 times the disk throughput of a read)" in text
+
+
+def test_whole_numbers_of_mounts_have_no_decimals() -> None:
+    assert "maximum_throughput_gbps 100," in figures()

@@ -156,17 +156,20 @@ def test_what_is_not_given_has_its_default() -> None:
 
 
 def test_what_cannot_be_read_is_none() -> None:
-    found = Lustre.readable({"compression": "zstd", "gds": True, "links": [{"path": "x", "source": "s3://bucket/a/"}]})
+    found: Any = Lustre.readable(
+        {"compression": "zstd", "gds": True, "links": [{"path": "x", "source": "s3://bucket/a/"}]}
+    )
     assert (found.compression, found.gds) == (None, True)
     assert found.links is not None
     (link,) = found.links
     assert isinstance(link, Link)
-    assert (link.path, link.source, link.export) == (None, "s3://bucket/a/", ())
+    read: tuple[object, ...] = (link.path, link.source, link.export)
+    assert read == (None, "s3://bucket/a/", ())
 
 
 @pytest.mark.parametrize("given", [5, "text", [1]])
 def test_nothing_can_be_read_of_what_is_no_mapping(given: object) -> None:
-    found = Samples.readable(given)
+    found: Any = Samples.readable(given)
     assert (found.size, found.per_second_per_accelerator, found.per_file) == (None, None, None)
 
 

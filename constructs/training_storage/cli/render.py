@@ -44,7 +44,7 @@ def render_plan(plan: Plan, *, width: int = 100, color: bool = False) -> str:
     page.warnings(plan)
     page.demand(plan)
     if plan.lustre is not None:
-        page.lustre(plan.lustre)
+        page.lustre(plan.lustre, given=plan.workload.lustre.storage_capacity is not None)
     if plan.express is not None:
         page.heading("S3 Express One Zone")
         page.item("directory buckets", f"{plan.express.bucket_count}, in {plan.express.availability_zone_id}")
@@ -135,14 +135,14 @@ class _Page:
         self.heading("Demand and plan")
         self.table((("", "needed", "planned"), *_demand_rows(plan.demand, plan)))
 
-    def lustre(self, lustre: LustrePlan) -> None:
+    def lustre(self, lustre: LustrePlan, *, given: bool) -> None:
         self.heading("File system")
         tier = f", {lustre.per_unit_storage_throughput} MB/s per TiB" if lustre.per_unit_storage_throughput else ""
         self.item(
             "type", f"{lustre.deployment_type} {lustre.storage_type}{tier}, Lustre {lustre.file_system_type_version}"
         )
         if lustre.storage_capacity_gib is not None:
-            self.item("capacity", f"{_capacity(lustre)}")
+            self.item("capacity", _capacity(lustre, given=given))
         if lustre.throughput_capacity_mb_per_s is not None:
             self.item("throughput given", f"{number(lustre.throughput_capacity_mb_per_s)} MB/s")
         self.item("EFA", _efa(lustre))
@@ -190,8 +190,7 @@ def _demand_rows(demand: Demand, plan: Plan) -> Iterator[tuple[str, str, str]]:
         yield "one checkpoint", _known(demand.checkpoint_gib, " GiB"), ""
         yield "save", _rate(demand.checkpoint_write_mb_per_s), ""
         yield "restore", _rate(demand.restore_read_mb_per_s), ""
-    together = "" if lustre is None else f"{number(lustre.throughput_mb_per_s)} MB/s baseline of the disks"
-    yield "all together", _rate(demand.required_mb_per_s), together
+    yield _required(demand), _rate(demand.required_mb_per_s), "" if lustre is None else _baseline(lustre)
     if lustre is not None and demand.required_mb_per_s is not None:
         share = demand.required_mb_per_s / count
         yield "  an instance", _rate(share), f"{number(lustre.client_limit_mb_per_s)} MB/s at most"
@@ -202,8 +201,29 @@ def _demand_rows(demand: Demand, plan: Plan) -> Iterator[tuple[str, str, str]]:
         yield "hot capacity", f"{number(demand.hot_capacity_gib)} GiB", granted
 
 
-def _capacity(lustre: LustrePlan) -> str:
+def _required(demand: Demand) -> str:
+    """How the required throughput follows from the lines above it."""
+    parts = (demand.read_mb_per_s, demand.checkpoint_write_mb_per_s, demand.restore_read_mb_per_s)
+    known = [part for part in parts if part is not None]
+    if len(known) < 2 or demand.required_mb_per_s is None:
+        return "required"
+    return "reads + save" if demand.required_mb_per_s > max(known) else "largest of these"
+
+
+def _baseline(lustre: LustrePlan) -> str:
+    reads, writes = lustre.throughput_mb_per_s, lustre.write_throughput_mb_per_s
+    if reads == writes:
+        return f"{number(reads)} MB/s baseline of the disks"
+    return f"{number(reads)} MB/s baseline of the disks, {number(writes)} MB/s for writes"
+
+
+def _capacity(lustre: LustrePlan, *, given: bool) -> str:
     granted = lustre.storage_capacity_gib or 0
+    if given:
+        return (
+            f"{number(granted)} GiB as given, {number(lustre.throughput_mb_per_s)} MB/s; the demand asks for "
+            f"{number(lustre.asked_capacity_gib)} GiB at this tier"
+        )
     return (
         f"{number(granted)} GiB granted for {number(lustre.asked_capacity_gib)} GiB asked; "
         f"{number(lustre.throughput_mb_per_s)} MB/s"
@@ -225,7 +245,11 @@ def _efa(lustre: LustrePlan) -> str:
 
 
 def _mount(mount: MountPlan) -> str:
-    options = [f"{name} {value}" for name, value in mount.options.items() if value not in (None, "")]
+    options = [
+        f"{name} {number(value) if isinstance(value, float) else value}"
+        for name, value in mount.options.items()
+        if value not in (None, "")
+    ]
     return ", ".join((mount.kind, _read_only(mount.read_only), *options))
 
 

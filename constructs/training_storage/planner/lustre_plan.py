@@ -252,6 +252,7 @@ def _plan(draft: Draft, ask: LustreAsk, choice: Choice, sized: Sized, links: tup
         per_unit_storage_throughput=sized.tier or None,
         throughput_capacity_mb_per_s=int(sized.read_mb_per_s) if sized.gib is None else None,
         throughput_mb_per_s=sized.read_mb_per_s,
+        write_throughput_mb_per_s=sized.write_mb_per_s,
         client_limit_mb_per_s=choice.client_limit_mb_per_s,
         metadata_mode=sized.metadata_mode,
         metadata_iops=sized.metadata_iops,

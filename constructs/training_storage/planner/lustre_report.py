@@ -169,7 +169,9 @@ def _warn_too_small(draft: Draft, ask: LustreAsk, choice: Choice, sized: Sized) 
         wanted = throughput_gib(ask, sized.tier)
         if not covers(sized.gib, wanted):
             short = required * (1 - sized.gib / wanted)
-            missing.append(f"{mb_per_s(short)} of {mb_per_s(required)}")
+            ratio = sized.read_mb_per_s / sized.write_mb_per_s
+            weight = f" (a write takes {ratio:g} times the disk throughput of a read)" if ratio > 1 else ""
+            missing.append(f"{mb_per_s(short)} of {mb_per_s(required)}{weight}")
     elif not covers(sized.read_mb_per_s, required):
         missing.append(f"{mb_per_s(required - sized.read_mb_per_s)} of {mb_per_s(required)}")
     servers = servers_needed(ask)

@@ -96,6 +96,7 @@ class LustrePlan:
         per_unit_storage_throughput: Tier in MB/s per TiB; None for SCRATCH_2 and INTELLIGENT_TIERING.
         throughput_capacity_mb_per_s: INTELLIGENT_TIERING only.
         throughput_mb_per_s: Baseline disk throughput of the whole file system (reads).
+        write_throughput_mb_per_s: The same for writes; half of it on SCRATCH_2.
         client_limit_mb_per_s: What one instance can move.
         metadata_mode: ``AUTOMATIC`` or ``USER_PROVISIONED``; None where the type has no metadata configuration.
         metadata_iops: The number granted in either mode; None where the type has none.
@@ -116,6 +117,7 @@ class LustrePlan:
     per_unit_storage_throughput: int | None
     throughput_capacity_mb_per_s: int | None
     throughput_mb_per_s: float
+    write_throughput_mb_per_s: float
     client_limit_mb_per_s: float
     metadata_mode: str | None
     metadata_iops: int | None
