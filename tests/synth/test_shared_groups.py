@@ -167,7 +167,7 @@ def test_report_39_a_group_of_the_network_stack_makes_no_circle(
     network, hot_stack, compute = (cdk.Stack(app, name) for name in ("Network", "Hot", "Compute"))
     own = ec2.Vpc(network, "Vpc", restrict_default_security_group=False)
     group = ec2.SecurityGroup(network, "Nodes", vpc=own)
-    place = {"vpc": own, "subnet": own.private_subnets[0]}
+    place: dict[str, Any] = {"vpc": own, "subnet": own.private_subnets[0]}
     hot = file_system(hot_stack, **place, **options)
     fleet(compute, "Fleet", hot, security_group=group, **place)
     app.synth()

@@ -13,7 +13,7 @@ from typing import Final
 
 from aws_cdk import CfnResource, Stack, Stage
 from aws_cdk import aws_ec2 as ec2
-from constructs import Construct, IConstruct
+from constructs import Construct
 
 from training_storage._tokens import is_concrete
 
@@ -54,7 +54,7 @@ def traffic(*, efa: bool) -> tuple[Traffic, ...]:
 
 
 def let_in(
-    scope: IConstruct, construct_id: str, each: Traffic, *, group: str, source: str, description: str
+    scope: Construct, construct_id: str, each: Traffic, *, group: str, source: str, description: str
 ) -> ec2.CfnSecurityGroupIngress:
     """Add an ingress rule to ``group`` from ``source``, both ids."""
     return ec2.CfnSecurityGroupIngress(
@@ -70,7 +70,7 @@ def let_in(
 
 
 def let_out(
-    scope: IConstruct, construct_id: str, each: Traffic, *, group: str, destination: str, description: str
+    scope: Construct, construct_id: str, each: Traffic, *, group: str, destination: str, description: str
 ) -> ec2.CfnSecurityGroupEgress:
     """Add an egress rule to ``group`` towards ``destination``, both ids."""
     return ec2.CfnSecurityGroupEgress(
@@ -109,7 +109,8 @@ def rules_of_brought_group(scope: Construct, group: ec2.ISecurityGroup, *, efa: 
     """
     stack, group_id = Stack.of(scope), group.security_group_id
     name = f"GroupRules{_short(group_id if is_concrete(group_id) else group.node.addr)}"
-    place = stack.node.try_find_child(name) or Construct(stack, name)
+    found = stack.node.try_find_child(name)
+    place = found if isinstance(found, Construct) else Construct(stack, name)
     rules: list[CfnResource] = []
     for each in traffic(efa=efa):
         description = "Between members: EFA" if efa else "Between members: Lustre"
@@ -123,7 +124,7 @@ def _short(text: str) -> str:
 
 
 def _once(
-    place: IConstruct, direction: str, each: Traffic, *, group: str, peer: str, description: str, name: str = ""
+    place: Construct, direction: str, each: Traffic, *, group: str, peer: str, description: str, name: str = ""
 ) -> CfnResource:
     """Return the rule that is there already, anywhere in the stage, or make it."""
     kind = ec2.CfnSecurityGroupIngress if direction == "Ingress" else ec2.CfnSecurityGroupEgress
