@@ -10,6 +10,7 @@ import json
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Literal
 
+from training_storage.catalog import Catalog
 from training_storage.catalog.model import InstanceType
 from training_storage.workload.model import Workload
 
@@ -207,12 +208,14 @@ class Plan:
     Attributes:
         workload: The workload it answers; printed as its name.
         region_partition: Partition of the region; not printed.
+        catalog: The facts that it rests on, which what is built from it is held against; not printed.
         prediction: Null in this version.
         cost: Null in this version.
     """
 
     workload: Workload
     region_partition: str = field(metadata={"print": False})
+    catalog: Catalog = field(metadata={"print": False}, repr=False, compare=False)
     accelerators: float
     demand: Demand
     tiers: Tiers

@@ -86,6 +86,7 @@ def answer(workload: Workload, catalog: Catalog) -> Answer:
         plan=Plan(
             workload=workload,
             region_partition=region.partition,
+            catalog=catalog,
             accelerators=needs.accelerators,
             demand=needs.demand,
             tiers=choice.tiers,
