@@ -20,4 +20,7 @@ class Subject:
 
 def catalog_of(*subjects: Subject) -> Catalog:
     """Return the facts that subjects are held against: those of the first that has some, else the package's."""
-    return next((each.catalog for each in subjects if each.catalog is not None), None) or default_catalog()
+    for each in subjects:
+        if each.catalog is not None:
+            return each.catalog
+    return default_catalog()
