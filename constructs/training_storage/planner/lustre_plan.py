@@ -36,14 +36,7 @@ class LustreResult:
 
 def plan_lustre(draft: Draft, links: tuple[LinkPlan, ...]) -> LustreResult | None:
     """Return the Lustre part, or None with the reasons among the draft's problems."""
-    workload = draft.workload
-    settings = lustre_settings(
-        workload.lustre,
-        image=workload.compute.image,
-        facts=draft.facts,
-        catalog=draft.catalog,
-        linked=bool(links),
-    )
+    settings = _given_settings(draft, links)
     # What is given is checked before it decides anything; the rest of a plan keeps to the rules by itself.
     given = draft.workload.lustre.model_fields_set
     ask = _ask(draft, settings) if not given or _legal(draft, settings) else None
@@ -60,6 +53,18 @@ def plan_lustre(draft: Draft, links: tuple[LinkPlan, ...]) -> LustreResult | Non
     warn(draft, ask, choice, sized)
     _warn_clients(draft, settings)
     return LustreResult(plan=_plan(draft, ask, choice, sized, links), limits=_limits(ask, choice, sized), ask=ask)
+
+
+def _given_settings(draft: Draft, links: tuple[LinkPlan, ...]) -> LustreSettings:
+    """What the workload file says, with the deployment and storage types that follow from it."""
+    workload = draft.workload
+    return lustre_settings(
+        workload.lustre,
+        image=workload.compute.image,
+        facts=draft.facts,
+        catalog=draft.catalog,
+        linked=bool(links),
+    )
 
 
 def _warn_clients(draft: Draft, settings: LustreSettings) -> None:
