@@ -194,3 +194,24 @@ def test_a_new_type_of_the_example_is_planned_like_any_other(tmp_path: Path) -> 
     answer = plan(load_workload(file, catalog=catalog), catalog=catalog)
     assert answer.accelerators == 256
     assert answer.tiers.hot == "lustre"
+
+
+# Field reports
+
+
+def test_every_field_report_that_is_named_anywhere_is_on_the_page_with_a_test() -> None:
+    listed = [int(number) for number in re.findall(r"^\| (\d+) \|", page("field-reports.md"), re.MULTILINE)]
+    files = [*PACKAGE.rglob("*.py"), *PACKAGE.rglob("*.sh"), *(ROOT / "tests").rglob("*.py"), *DOCS.rglob("*.md")]
+    texts = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    tested = {int(number) for number in re.findall(r"def test_report_(\d+)_", texts)}
+    named = {int(number) for number in re.findall(r"[Ff]ield reports? (\d+)", texts)}
+    named |= {int(number) for number in re.findall(r"[Ff]ield reports \d+ (?:and|to) (\d+)", texts)}
+    assert listed == sorted(set(listed))
+    assert set(listed) == tested
+    assert named <= tested
+
+
+def test_every_field_report_has_its_threads() -> None:
+    table = [line for line in page("field-reports.md").splitlines() if re.match(r"\| \d", line)]
+    assert table
+    assert all("](https://" in line for line in table)

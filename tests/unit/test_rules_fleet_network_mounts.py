@@ -111,3 +111,26 @@ def test_naive_time_is_refused() -> None:
     assert block.start is not None
     naive = replace(block, start=block.start.replace(tzinfo=None))
     assert [problem.path for problem in find_problems(FLEET_RULES, naive)] == ["start"]
+
+
+def problems_of_path(path: str) -> list[str]:
+    return [problem.rule for problem in find_problems(MOUNT_RULES, NodeSettings(mounts=(MountSettings(path=path),)))]
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/usr", "/usr/lake", "/etc/lake", "/tmp/lake", "/home", "/mnt", "/var", "/opt/dlami/nvme", "/root",
+     "/opt/training-storage", "/opt/training-storage/lake", "/var/lib/training-storage"],
+)  # fmt: skip
+def test_no_mount_covers_what_the_system_or_the_bootstrap_needs(path: str) -> None:
+    assert problems_of_path(path) == ["mounts.system-directory"]
+
+
+@pytest.mark.parametrize("path", ["/lake", "/mnt/lake", "/home/shared", "/opt/dlami/lake", "/users", "/var/lake"])
+def test_a_directory_of_its_own_is_fine(path: str) -> None:
+    assert problems_of_path(path) == []
+
+
+@pytest.mark.parametrize("path", ["/", "//lake", "/mnt/../usr", "/lake/.", "/..", "lake", ""])
+def test_a_path_that_is_not_plain_is_refused(path: str) -> None:
+    assert problems_of_path(path) == ["mounts.path"]

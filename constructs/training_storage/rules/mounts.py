@@ -11,8 +11,16 @@ from training_storage.errors import Problem
 from training_storage.rules.base import Rule
 from training_storage.rules.subject import Subject, catalog_of
 
-_PATH = re.compile(r"(?:/[A-Za-z0-9._-]+)+")
+_PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)+")
 _MODE = re.compile(r"0?[0-7]{3}")
+_SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr")  # noqa: S108
+"""Directories in which nothing is mounted: they are the operating system's, or empty after a reboot."""
+_SHARED = (
+    "/home", "/media", "/mnt", "/opt", "/opt/dlami", "/opt/dlami/nvme", "/root", "/srv", "/var", "/var/lib", "/var/log",
+)  # fmt: skip
+"""Directories that hold what others need; a new directory in them is fine."""
+_OURS = ("/opt/training-storage", "/var/lib/training-storage")
+"""Where the scripts of the bootstrap and its status lie."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +99,21 @@ def _path_form(node: NodeSettings) -> Iterator[Problem]:
                 what="not a directory to mount on",
                 path=f"mounts[{index}].path",
                 value=mount.path,
-                allowed="an absolute path of letters, digits, dots, hyphens and underscores, such as /lake",
+                allowed="an absolute path of letters, digits, dots, hyphens and underscores, without .., such as /lake",
+            )
+
+
+def _system_directory(node: NodeSettings) -> Iterator[Problem]:
+    for index, mount in enumerate(node.mounts):
+        path = mount.path
+        if path is not None and (
+            path in _SHARED or any(f"{path}/".startswith(f"{each}/") for each in (*_SYSTEM, *_OURS))
+        ):
+            yield Problem(
+                what="a mount there hides what the operating system or the bootstrap needs",
+                path=f"mounts[{index}].path",
+                value=path,
+                allowed="a directory of its own, such as /lake or /mnt/lake",
             )
 
 
@@ -254,6 +276,15 @@ MOUNT_RULES: Final[tuple[Rule[NodeSettings], ...]] = (
         check=_path_form,
         passes=_NODE,
         fails=_with(replace(_LAKE, path="my lake")),
+    ),
+    Rule(
+        id="mounts.system-directory",
+        statement="no mount covers a directory of the operating system, its shared ones or the bootstrap's",
+        reason="what lies there is hidden, or the mount's directory is gone after a reboot",
+        source="Filesystem Hierarchy Standard; aws/aws-parallelcluster, which refuses such directories too",
+        check=_system_directory,
+        passes=_with(replace(_LAKE, path="/mnt/lake")),
+        fails=_with(replace(_LAKE, path="/usr/lake")),
     ),
     Rule(
         id="mounts.apart",
