@@ -14,6 +14,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from training_storage._arguments import FLAG, SUBNET, VPC, Kind, misfits, optional
 from training_storage.compute import GpuFleet, NodeStorage
 from training_storage.errors import NotDeployableError, Problem, ValidationError
 from training_storage.monitoring import StorageDashboard
@@ -21,6 +22,10 @@ from training_storage.planner.model import Plan
 from training_storage.tiers import DataLake, LustreFileSystem
 
 _DEPLOYABLE_LUSTRE = {("SCRATCH_2", "SSD"), ("PERSISTENT_1", "SSD"), ("PERSISTENT_2", "SSD")}
+_PLAN = Kind(allowed="a Plan", fits=lambda value: isinstance(value, Plan), fix='plan(load_workload("workload.yaml"))')
+_DATA_LAKE = Kind(
+    allowed="a DataLake", fits=lambda value: isinstance(value, DataLake), fix="DataLake(..., bucket=...) of your bucket"
+)
 _REMOVAL = {"retain": RemovalPolicy.RETAIN, "delete": RemovalPolicy.DESTROY}
 
 
@@ -121,6 +126,7 @@ def make_file_system(
         kms_key=key,
         automatic_backup_retention_days=settings.backup_retention_days,
         removal_policy=_REMOVAL[settings.removal],
+        catalog=plan.catalog,
     )
     foreign: dict[str, s3.IBucket] = {}
     for link in planned.links:
@@ -201,6 +207,7 @@ def make_fleet(
         image=compute.image,
         storage=storage,
         user_commands=compute.user_commands,
+        catalog=plan.catalog,
     )
 
 
@@ -277,10 +284,21 @@ class TrainingStorage(Construct):
         data_lake: DataLake | None = None,
         fleet: bool = True,
     ) -> None:
+        where = f"{scope.node.path}/{construct_id}".lstrip("/")
+        if wrong := misfits(
+            {
+                "plan": (plan, _PLAN),
+                "vpc": (vpc, VPC),
+                "subnet": (subnet, SUBNET),
+                "data_lake": (data_lake, optional(_DATA_LAKE)),
+                "fleet": (fleet, FLAG),
+            }
+        ):
+            raise ValidationError(wrong, where=where)
         check_deployable(plan)
         problems = _wrong_place(cdk.Stack.of(scope), plan)
         if problems:
-            raise ValidationError(problems, where=f"{scope.node.path}/{construct_id}".lstrip("/"))
+            raise ValidationError(problems, where=where)
         super().__init__(scope, construct_id)
         self._plan = plan
         self._data_lake = data_lake or make_data_lake(self, "DataLake", plan)

@@ -2,14 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
+import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
+from aws_cdk import aws_iam as iam
 
-from training_storage._tokens import is_concrete
+from training_storage._arguments import (
+    CATALOG,
+    DURATION,
+    FLAG,
+    MOMENT,
+    ROLE,
+    SECURITY_GROUP,
+    SUBNET,
+    TEXT,
+    TEXTS,
+    USER_DATA,
+    VPC,
+    WHOLE,
+    Kind,
+    has,
+    misfits,
+    optional,
+)
+from training_storage._tokens import concrete, is_concrete
+from training_storage.catalog.model import InstanceType
 from training_storage.compute.mount_model import LustreMount
 from training_storage.compute.mounts import NodeStorage
 from training_storage.errors import Problem
+
+_LONGEST_WAIT_S = 12 * 3600
+
+_KINDS: Final[Mapping[str, Kind]] = {
+    "vpc": VPC,
+    # Several subnets have a message of their own.
+    "subnet": replace(SUBNET, fits=lambda value: isinstance(value, list | tuple) or SUBNET.fits(value)),
+    "instance_type": replace(TEXT, allowed="the EC2 name of a type, such as p5en.48xlarge"),
+    "instance_count": WHOLE,
+    "max_instance_count": optional(WHOLE),
+    "purchase": TEXT,
+    "capacity_reservation_id": optional(TEXT),
+    "capacity_reservation_resource_group_arn": optional(TEXT),
+    "start": optional(MOMENT),
+    "end": optional(MOMENT),
+    "placement_group": Kind(
+        allowed="auto, cluster, none, or a placement group that exists",
+        fits=lambda value: has(value, "placement_group_name") or (isinstance(value, str) and value != ""),
+    ),
+    "efa": optional(FLAG),
+    "type_facts": optional(
+        Kind(
+            allowed="facts about the type",
+            fits=lambda value: isinstance(value, InstanceType),
+            fix="training_storage.catalog.efa.instance_type_from_facts",
+        )
+    ),
+    "image": replace(TEXT, allowed="auto, ami-..., or ssm:/parameter/name"),
+    "security_group": optional(SECURITY_GROUP),
+    "role": optional(ROLE),
+    "storage": optional(
+        Kind(
+            allowed="a NodeStorage",
+            fits=lambda value: isinstance(value, NodeStorage),
+            fix="NodeStorage(..., mounts=[...])",
+        )
+    ),
+    "user_commands": replace(TEXTS, allowed="a list of shell lines", fix="put each line in a list"),
+    "user_data": optional(USER_DATA),
+    "root_volume_gib": WHOLE,
+    "root_device_name": optional(TEXT),
+    "signal": optional(FLAG),
+    "signal_timeout": optional(DURATION),
+    "catalog": optional(CATALOG),
+}
+
+
+def kind_problems(**arguments: object) -> list[Problem]:
+    """Return what is of another kind than the arguments of a fleet, by their names."""
+    return misfits({name: (value, _KINDS[name]) for name, value in arguments.items()})
+
+
+def role_problems(stack: cdk.Stack, role: iam.IRole | None) -> list[Problem]:
+    """Return whether a role is that of another account: an instance profile takes none."""
+    there = concrete(role.env.account) if role is not None else None
+    here = concrete(stack.account)
+    if there is None or here is None or there == here:
+        return []
+    return [
+        Problem(
+            what=f"the role is one of account {there}, and an instance profile of account {here} takes none of another",
+            path="role",
+            allowed=f"a role of account {here}",
+            fix="let a role of this account assume the other one",
+        )
+    ]
+
+
+def wait_problems(signal_timeout: cdk.Duration | None) -> list[Problem]:
+    """Return whether CloudFormation waits that long (User Guide, CreationPolicy attribute: at most 12 hours)."""
+    if signal_timeout is None or signal_timeout.is_unresolved():
+        return []
+    seconds = signal_timeout.to_seconds(integral=False)
+    if 1 <= seconds <= _LONGEST_WAIT_S:
+        return []
+    return [
+        Problem(
+            what="CloudFormation does not wait that long for signals",
+            path="signal_timeout",
+            value=signal_timeout.to_iso_string(),
+            allowed="1 second to 12 hours",
+            fix="leave long work of user_commands in the background",
+        )
+    ]
 
 
 def public_name(vpc: ec2.IVpc, subnet: ec2.ISubnet) -> str | None:

@@ -15,7 +15,7 @@ from constructs import Construct
 
 from training_storage import _nag
 from training_storage._tokens import concrete, is_concrete
-from training_storage.catalog import default_catalog
+from training_storage.catalog import Catalog, default_catalog
 from training_storage.catalog.model import InstanceType
 from training_storage.compute.bootstrap import Signal, plain_commands
 from training_storage.compute.capacity import (
@@ -26,10 +26,21 @@ from training_storage.compute.capacity import (
     schedule_time,
 )
 from training_storage.compute.efa import add_self_rules, late_group_ids, network_interfaces
-from training_storage.compute.fleet_checks import public_name, shape_problems
+from training_storage.compute.fleet_checks import (
+    kind_problems,
+    public_name,
+    role_problems,
+    shape_problems,
+    wait_problems,
+)
 from training_storage.compute.images import default_root_device_name, image_id
 from training_storage.compute.mounts import NodeStorage
-from training_storage.compute.node_rights import acknowledge_node_statements, node_statements
+from training_storage.compute.node_rights import (
+    acknowledge_node_statements,
+    node_statements,
+    warn_where_role_is_fixed,
+)
+from training_storage.compute.texts import group_description, name_tag
 from training_storage.compute.user_data import worst_case_bytes
 from training_storage.errors import ValidationError
 from training_storage.rules.base import find_problems
@@ -82,7 +93,8 @@ class GpuFleet(Construct):
             is replaced may boot a newer one; to pin it, give the AMI id that the parameter names today.
         security_group: Group of the nodes. Left out: one is made, open to the outside. With EFA, rules that open all
             protocols between its members are added to it.
-        role: Role of the nodes. Left out: one is made. What the nodes need is granted to it.
+        role: Role of the nodes. Left out: one is made. What the nodes need is granted to it; for a role that was
+            imported as not mutable a warning says what its owner must grant.
         storage: Mounts and bootstrap. Left out: nodes mount nothing.
         user_commands: Shell lines that run on each node once the storage is proven, in a shell of their own that stops
             at the first error. A node is ready when they end, so long work belongs in the background.
@@ -92,7 +104,8 @@ class GpuFleet(Construct):
             ``ubuntu``, else ``/dev/xvda``, as on Amazon Linux.
         signal: Whether creation waits for a signal from each node. Left out: yes; no with ``user_data``, which would
             have to send it. A capacity block starts empty, so nothing is waited for there.
-        signal_timeout: How long creation waits. Left out: 60 minutes.
+        signal_timeout: How long creation waits, at most 12 hours. Left out: 60 minutes.
+        catalog: Facts about types and their images. Left out: those of the package.
 
     Raises:
         ValidationError: Arguments that exclude each other or that EC2 would refuse; every problem at once.
@@ -138,12 +151,41 @@ class GpuFleet(Construct):
         root_device_name: str | None = None,
         signal: bool | None = None,
         signal_timeout: cdk.Duration | None = None,
+        catalog: Catalog | None = None,
     ) -> None:
         where = f"{scope.node.path}/{construct_id}".lstrip("/")
+        if wrong := kind_problems(
+            vpc=vpc,
+            subnet=subnet,
+            instance_type=instance_type,
+            instance_count=instance_count,
+            max_instance_count=max_instance_count,
+            purchase=purchase,
+            capacity_reservation_id=capacity_reservation_id,
+            capacity_reservation_resource_group_arn=capacity_reservation_resource_group_arn,
+            start=start,
+            end=end,
+            placement_group=placement_group,
+            efa=efa,
+            type_facts=type_facts,
+            image=image,
+            security_group=security_group,
+            role=role,
+            storage=storage,
+            user_commands=user_commands,
+            user_data=user_data,
+            root_volume_gib=root_volume_gib,
+            root_device_name=root_device_name,
+            signal=signal,
+            signal_timeout=signal_timeout,
+            catalog=catalog,
+        ):
+            raise ValidationError(wrong, where=where)
         known_type, count = concrete(instance_type), concrete(instance_count)
-        facts = type_facts if type_facts is not None else _row(known_type)
+        facts = type_facts if type_facts is not None else _row(known_type, catalog)
         if efa is None:
-            efa = facts is not None and facts.has_efa and count is not None and count > 1
+            # A count that is known only at deploy counts as many: EFA does no harm on one instance.
+            efa = facts is not None and facts.has_efa and (count is None or count > 1)
         if placement_group == "auto":
             placement_group = "cluster" if purchase == "on-demand" and efa else "none"
         # A capacity block starts empty: its nodes boot when no stack waits any more.
@@ -153,6 +195,7 @@ class GpuFleet(Construct):
             *find_problems(
                 FLEET_RULES,
                 FleetSettings(
+                    catalog=catalog,
                     instance_type=known_type,
                     facts=facts,
                     facts_missing=facts is None and (efa or concrete(image) == "auto"),
@@ -173,6 +216,8 @@ class GpuFleet(Construct):
                 ),
             ),
             *shape_problems(subnet, storage, user_commands, user_data),
+            *role_problems(stack, role),
+            *wait_problems(signal_timeout),
         ]
         if problems:
             raise ValidationError(problems, where=where)
@@ -184,7 +229,7 @@ class GpuFleet(Construct):
             ec2.CfnPlacementGroup(self, "PlacementGroup", strategy="cluster") if placement_group == "cluster" else None
         )
         self.security_group = security_group or ec2.SecurityGroup(
-            self, "SecurityGroup", vpc=vpc, description=f"Nodes of {self.node.path}", allow_all_outbound=True
+            self, "SecurityGroup", vpc=vpc, description=group_description(self.node.path), allow_all_outbound=True
         )
         self._connections = ec2.Connections(security_groups=[self.security_group])
         self.role = role or iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"))
@@ -192,8 +237,12 @@ class GpuFleet(Construct):
         rules = add_self_rules(self, self.security_group, brought=security_group is not None) if efa else []
         if storage is not None:
             rules += storage.attach(client=self, grantee=self.role)
-        policy = iam.Policy(self, "Policy", roles=[self.role], statements=node_statements(stack, signal=waits))
+        policy = iam.Policy(self, "Policy", statements=node_statements(stack, signal=waits))
+        # Through the role, and not by its name: a role that was imported as not to be changed stays as it is.
+        self.role.attach_inline_policy(policy)
         acknowledge_node_statements(policy)
+        if role is not None:
+            warn_where_role_is_fixed(self, policy, storage)
 
         # The id of the group goes into user data as text: a reference would run in a circle.
         group_id = cdk.Lazy.uncached_string(_LogicalId(self))
@@ -206,7 +255,7 @@ class GpuFleet(Construct):
             "LaunchTemplate",
             launch_template_data=ec2.CfnLaunchTemplate.LaunchTemplateDataProperty(
                 instance_type=instance_type,
-                image_id=image_id(image, facts),
+                image_id=image_id(image, facts, catalog),
                 user_data=cdk.Fn.base64(cdk.Lazy.uncached_string(_Rendered(self))),
                 iam_instance_profile=ec2.CfnLaunchTemplate.IamInstanceProfileProperty(
                     arn=iam.InstanceProfile(self, "InstanceProfile", role=self.role).instance_profile_arn
@@ -250,7 +299,7 @@ class GpuFleet(Construct):
             max_size=size if max_instance_count is None else _number(max_instance_count),
             health_check_type="EC2",
         )
-        cdk.Tags.of(self.auto_scaling_group).add("Name", self.node.path)
+        cdk.Tags.of(self.auto_scaling_group).add("Name", name_tag(self.node.path))
         _nag.acknowledge(
             self.auto_scaling_group,
             "AS3",
@@ -393,8 +442,9 @@ def _size_before(
     return worst_case_bytes(stack, planned.render())
 
 
-def _row(instance_type: str | None) -> InstanceType | None:
-    return default_catalog().instance_types.get(instance_type) if instance_type is not None else None
+def _row(instance_type: str | None, catalog: Catalog | None) -> InstanceType | None:
+    known = (catalog or default_catalog()).instance_types
+    return known.get(instance_type) if instance_type is not None else None
 
 
 def _number(value: int) -> str:

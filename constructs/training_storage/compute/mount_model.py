@@ -1,9 +1,8 @@
-"""Mounts as values, and what is looked at before they become a bootstrap."""
+"""Mounts as values, and as the rules look at them."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
@@ -13,14 +12,8 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 
-from training_storage._tokens import concrete, is_concrete, literal_text
-from training_storage.errors import Problem
+from training_storage._tokens import concrete, is_concrete
 from training_storage.rules.mounts import MountSettings
-
-_DIRECTORY = re.compile(r"(?:/[A-Za-z0-9._-]+)+")
-_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
-_VALUE = re.compile(r"[^\r\n\"\\$`]*")
-"""What stands the same in double quotes for a shell, for systemd and for the readers of languages."""
 
 
 class LustreClientTarget(Protocol):
@@ -101,7 +94,8 @@ class MountpointMount:
         cache_size_mib: Largest size of that cache in MiB. Left out: this mount's share of 80 % of the disk.
         memory_target_mib: Memory of the process in MiB (Mountpoint 1.24 and later). Left out: its share of one eighth
             of the host's memory; Mountpoint's own default is 95 %.
-        region: Region of the bucket. Left out: that of the stack.
+        region: Region of the bucket. Left out: the one that CDK knows of the bucket, else that of the stack. Another
+            one than the stack's gives a warning: data between regions is charged by the gigabyte.
         uid: Owner of the files.
         gid: Group of the files.
         file_mode: Octal mode of files.
@@ -178,58 +172,3 @@ def mount_settings(mount: Mount) -> MountSettings:
         file_mode=concrete(mount.file_mode),
         dir_mode=concrete(mount.dir_mode),
     )
-
-
-def node_problems(mounts: Sequence[Mount], environment: Mapping[str, str], directories: Sequence[str]) -> list[Problem]:
-    """Return what the service rules don't cover: one file system, names of settings, paths that must be known."""
-    problems: list[Problem] = []
-    for index, mount in enumerate(mounts):
-        if not is_concrete(mount.path):
-            problems.append(
-                Problem(
-                    what="the path of a mount is known only when the stack is deployed",
-                    path=f"mounts[{index}].path",
-                    allowed="a plain string such as /lake",
-                )
-            )
-    known = [mount.path for mount in mounts if is_concrete(mount.path)]
-    for index, path in enumerate(known):
-        twin = next((other for other in known[:index] if mount_name(other) == mount_name(path) and other != path), None)
-        if twin is not None:
-            problems.append(
-                Problem(
-                    what=f"mounts {twin} and {path} would have the same unit",
-                    path="mounts",
-                    value=path,
-                    allowed="paths that differ in more than / and -",
-                )
-            )
-    if sum(isinstance(mount, LustreMount) for mount in mounts) > 1:
-        problems.append(
-            Problem(
-                what="more than one Lustre file system",
-                path="mounts",
-                allowed="one: the client settings of a node are those of one file system",
-            )
-        )
-    for name, value in environment.items():
-        if not is_concrete(name) or not _NAME.fullmatch(name) or not _VALUE.fullmatch(literal_text(value)):
-            problems.append(
-                Problem(
-                    what="not a line for /etc/training-storage/env",
-                    path="environment",
-                    value=f"{name}={value}",
-                    allowed="an upper-case name, and a value in one line without double quotes, backslash, $ or `",
-                )
-            )
-    problems.extend(
-        Problem(
-            what="not a directory to make",
-            path="directories",
-            value=directory if is_concrete(directory) else None,
-            allowed="an absolute path of letters, digits, dots, hyphens and underscores, known at synth",
-        )
-        for directory in directories
-        if not is_concrete(directory) or not _DIRECTORY.fullmatch(directory)
-    )
-    return problems

@@ -17,6 +17,7 @@ from constructs import Construct
 
 from training_storage._tokens import concrete, is_concrete
 from training_storage.compute.bootstrap import SCRIPTS, Signal, start_commands
+from training_storage.compute.mount_checks import kind_problems, node_problems
 from training_storage.compute.mount_model import (
     BucketAccess,
     Lake,
@@ -27,7 +28,6 @@ from training_storage.compute.mount_model import (
     bucket_of,
     mount_name,
     mount_settings,
-    node_problems,
 )
 from training_storage.compute.mounts_from_plan import PlannedMounts
 from training_storage.errors import ValidationError
@@ -35,6 +35,7 @@ from training_storage.rules.base import find_problems
 from training_storage.rules.mounts import MOUNT_RULES, NodeSettings
 
 if TYPE_CHECKING:
+    from training_storage.catalog import Catalog
     from training_storage.planner.model import Plan
 
 
@@ -60,6 +61,7 @@ class NodeStorage(Construct):
         directories: Directories that are made on the node, each only where its disk is there.
         local_nvme_gb: Instance store of the type. Left out: not known, and caches are only checked on the node.
         checkpoint_path: Where training code saves, to check that it can rename there. Left out: not checked.
+        catalog: Facts that mounts are held against. Left out: those of the package.
 
     Raises:
         ValidationError: A mount, a path or a value breaks a rule.
@@ -80,12 +82,18 @@ class NodeStorage(Construct):
         directories: Sequence[str] = (),
         local_nvme_gb: float | None = None,
         checkpoint_path: str | None = None,
+        catalog: Catalog | None = None,
     ) -> None:
-        environment = dict(environment or {})
+        where = f"{scope.node.path}/{construct_id}".lstrip("/")
+        environment = {} if environment is None else environment
+        if wrong := kind_problems(mounts, buckets, environment, directories, local_nvme_gb, checkpoint_path, catalog):
+            raise ValidationError(wrong, where=where)
+        environment = dict(environment)
         problems = [
             *find_problems(
                 MOUNT_RULES,
                 NodeSettings(
+                    catalog=catalog,
                     mounts=tuple(mount_settings(mount) for mount in mounts),
                     local_nvme_gb=concrete(local_nvme_gb),
                     checkpoint_path=concrete(checkpoint_path),
@@ -94,7 +102,7 @@ class NodeStorage(Construct):
             *node_problems(mounts, environment, directories),
         ]
         if problems:
-            raise ValidationError(problems, where=f"{scope.node.path}/{construct_id}".lstrip("/"))
+            raise ValidationError(problems, where=where)
         super().__init__(scope, construct_id)
 
         self.mounts: tuple[Mount, ...] = tuple(mounts)
@@ -102,6 +110,7 @@ class NodeStorage(Construct):
         self._directories = tuple(directories)
         self._environment = {"TRAINING_STORAGE_REGION": cdk.Stack.of(self).region} | _mount_paths(mounts) | environment
         self.scripts = s3_assets.Asset(self, "Scripts", path=str(SCRIPTS), exclude=["__pycache__"])
+        self._warn_of_other_regions()
 
     @classmethod
     def from_plan(
@@ -140,6 +149,7 @@ class NodeStorage(Construct):
             directories=planned.directories(),
             local_nvme_gb=plan.compute.facts.local_nvme_gb,
             checkpoint_path=plan.paths.checkpoints,
+            catalog=plan.catalog,
         )
 
     def attach(self, *, client: ec2.IConnectable, grantee: iam.IGrantable) -> list[cdk.CfnResource]:
@@ -222,6 +232,19 @@ class NodeStorage(Construct):
         """
         user_data.add_commands(*self.commands(user_commands=user_commands, signal=signal))
 
+    def _warn_of_other_regions(self) -> None:
+        here = cdk.Stack.of(self).region
+        for mount in self.mounts:
+            if not isinstance(mount, MountpointMount):
+                continue
+            there = _region(mount)
+            if is_concrete(here) and is_concrete(there) and here != there:
+                cdk.Annotations.of(self).add_warning_v2(
+                    "training_storage:mounts.otherRegion",
+                    f"{mount.path} reads a bucket of {there} from {here}: every read is charged as transfer between "
+                    f"regions, by the gigabyte; copy the data to a bucket of {here}",
+                )
+
     def _mount_settings(self, mount: Mount) -> dict[str, str]:
         if isinstance(mount, LustreMount):
             return {
@@ -241,7 +264,7 @@ class NodeStorage(Construct):
             "MOUNT_PATH": mount.path,
             "BUCKET": bucket_of(mount.bucket).bucket_name,
             "PREFIX": mount.prefix,
-            "BUCKET_REGION": mount.region or cdk.Stack.of(self).region,
+            "BUCKET_REGION": _region(mount),
             "READ_ONLY": "yes" if mount.read_only else "",
             "ALLOW_DELETE": "yes" if mount.allow_delete else "",
             "ALLOW_OVERWRITE": "yes" if mount.allow_overwrite else "",
@@ -254,6 +277,11 @@ class NodeStorage(Construct):
             "FILE_MODE": mount.file_mode,
             "DIR_MODE": mount.dir_mode,
         }
+
+
+def _region(mount: MountpointMount) -> str:
+    """Return the region of a bucket: as given, else as CDK knows it, which is the stack's where nobody said more."""
+    return mount.region or bucket_of(mount.bucket).env.region
 
 
 def _mount_paths(mounts: Sequence[Mount]) -> dict[str, str]:

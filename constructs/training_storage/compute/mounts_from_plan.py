@@ -88,7 +88,7 @@ class PlannedMounts:
             file_system=self._file_system,
             path=mount.path,
             efa=plan.efa_interfaces_per_client is not None,
-            gds=self._plan.workload.lustre.gds,
+            gds=self._plan.workload.lustre.gds and plan.efa_interfaces_per_client is not None,
             checkpoints=_below(self._plan.paths.checkpoints, mount.path),
             scratch=_below(self._plan.paths.scratch, mount.path),
         )

@@ -16,7 +16,9 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from training_storage._arguments import FLAG, TEXT, TEXTS, misfits, optional
 from training_storage._tokens import concrete, is_concrete
+from training_storage.compute.texts import name_tag
 from training_storage.errors import ValidationError
 from training_storage.rules.base import find_problems
 from training_storage.rules.network import (
@@ -42,7 +44,9 @@ class TrainingNetwork(Construct):
 
     Example:
         >>> network = TrainingNetwork(stack, "Network", availability_zone_id="use1-az6")
-        >>> GpuFleet(stack, "Fleet", vpc=network.vpc, subnet=network.subnet, ...)
+        >>> GpuFleet(
+        ...     stack, "Fleet", vpc=network.vpc, subnet=network.subnet, instance_type="g6e.48xlarge", instance_count=2
+        ... )
 
     Args:
         scope: Scope of the construct.
@@ -76,6 +80,17 @@ class TrainingNetwork(Construct):
         cidr: str = "10.0.0.0/16",
         flow_logs: bool = True,
     ) -> None:
+        where = f"{scope.node.path}/{construct_id}".lstrip("/")
+        if wrong := misfits(
+            {
+                "availability_zone_id": (availability_zone_id, TEXT),
+                "internet": (internet, TEXT),
+                "express": (express, FLAG),
+                "cidr": (cidr, TEXT),
+                "flow_logs": (flow_logs, FLAG),
+            }
+        ):
+            raise ValidationError(wrong, where=where)
         settings = NetworkSettings(
             own=True,
             availability_zone_id=concrete(availability_zone_id),
@@ -84,13 +99,13 @@ class TrainingNetwork(Construct):
         )
         problems = find_problems(NETWORK_RULES, settings)
         if problems:
-            raise ValidationError(problems, where=f"{scope.node.path}/{construct_id}".lstrip("/"))
+            raise ValidationError(problems, where=where)
         super().__init__(scope, construct_id)
 
         self.availability_zone_id = availability_zone_id
         private_cidr, public_cidr = _subnet_ranges(cidr)
         self._vpc = ec2.CfnVPC(self, "Resource", cidr_block=cidr, enable_dns_support=True, enable_dns_hostnames=True)
-        cdk.Tags.of(self).add("Name", self.node.path)
+        cdk.Tags.of(self).add("Name", name_tag(self.node.path))
         private = ec2.CfnSubnet(
             self,
             "PrivateSubnet",
@@ -300,11 +315,24 @@ class ImportedNetwork(Construct):
         express: bool = False,
         has_gateway_endpoints: bool = False,
     ) -> None:
+        where = f"{scope.node.path}/{construct_id}".lstrip("/")
+        if wrong := misfits(
+            {
+                "vpc_id": (vpc_id, TEXT),
+                "subnet_id": (subnet_id, TEXT),
+                "availability_zone_id": (availability_zone_id, TEXT),
+                "availability_zone": (availability_zone, optional(TEXT)),
+                "route_table_ids": (route_table_ids, TEXTS),
+                "express": (express, FLAG),
+                "has_gateway_endpoints": (has_gateway_endpoints, FLAG),
+            }
+        ):
+            raise ValidationError(wrong, where=where)
         problems = find_problems(
             NETWORK_RULES, NetworkSettings(own=False, availability_zone_id=concrete(availability_zone_id))
         )
         if problems:
-            raise ValidationError(problems, where=f"{scope.node.path}/{construct_id}".lstrip("/"))
+            raise ValidationError(problems, where=where)
         super().__init__(scope, construct_id)
 
         self.availability_zone_id = availability_zone_id

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
+from constructs import Construct
 
 from training_storage import _nag
+from training_storage.tiers._iam import as_json
+
+if TYPE_CHECKING:
+    from training_storage.compute.mounts import NodeStorage
 
 
 def node_statements(stack: cdk.Stack, *, signal: bool) -> list[iam.PolicyStatement]:
@@ -51,6 +58,19 @@ def acknowledge_node_statements(policy: iam.Policy) -> None:
         policy,
         _nag.wildcard(stack, _instances(stack)),
         "an instance reports itself to Systems Manager; its id is not known before it runs",
+    )
+
+
+def warn_where_role_is_fixed(scope: Construct, policy: iam.Policy, storage: NodeStorage | None) -> None:
+    """Warn where a role took no policy: nothing that nodes need is granted, and CDK reports every grant as given."""
+    stack, resource = cdk.Stack.of(scope), policy.node.default_child
+    if not isinstance(resource, iam.CfnPolicy) or stack.resolve(resource.roles):
+        return
+    needed = ", ".join(as_json(scope, statement) for statement in node_statements(stack, signal=True))
+    beside = "" if storage is None else ", s3:GetObject on the bootstrap scripts, and what its mounts and buckets need"
+    cdk.Annotations.of(scope).add_warning_v2(
+        "training_storage:fleet.roleNotMutable",
+        f"the given role takes no policies, so its owner must grant what nodes need: {needed}{beside}",
     )
 
 

@@ -8,6 +8,7 @@ from aws_cdk import Duration
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
+from training_storage._arguments import NUMBER, TEXT, misfits, optional
 from training_storage._tokens import concrete
 from training_storage.errors import Problem, ValidationError
 from training_storage.units import GIB, MB
@@ -60,6 +61,20 @@ class StorageDashboard(Construct):
         planned_file_opens_per_s: float | None = None,
         instance_count: int | None = None,
     ) -> None:
+        where = f"{scope.node.path}/{construct_id}".lstrip("/")
+        if wrong := misfits(
+            {
+                "dashboard_name": (dashboard_name, TEXT),
+                "file_system_id": (file_system_id, optional(TEXT)),
+                "bucket_name": (bucket_name, optional(TEXT)),
+                "auto_scaling_group_name": (auto_scaling_group_name, optional(TEXT)),
+                "planned_read_mb_per_s": (planned_read_mb_per_s, optional(NUMBER)),
+                "planned_throughput_mb_per_s": (planned_throughput_mb_per_s, optional(NUMBER)),
+                "planned_file_opens_per_s": (planned_file_opens_per_s, optional(NUMBER)),
+                "instance_count": (instance_count, optional(NUMBER)),
+            }
+        ):
+            raise ValidationError(wrong, where=where)
         name = concrete(dashboard_name)
         problems = []
         if name is not None and not _NAME.fullmatch(name):
@@ -81,7 +96,7 @@ class StorageDashboard(Construct):
                 )
             )
         if problems:
-            raise ValidationError(problems, where=f"{scope.node.path}/{construct_id}")
+            raise ValidationError(problems, where=where)
         super().__init__(scope, construct_id)
         rows: list[list[cloudwatch.IWidget]] = []
         if file_system_id is not None:

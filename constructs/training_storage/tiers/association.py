@@ -11,6 +11,7 @@ from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
+from training_storage._arguments import BUCKET, FLAG, TEXT, TEXTS, WHOLE, Kind, misfits, optional
 from training_storage.errors import Problem, ValidationError
 from training_storage.rules.base import find_problems, relabel
 from training_storage.rules.links import (
@@ -28,6 +29,10 @@ from training_storage.tiers.lustre import LustreFileSystem
 
 LinkEvent = Literal["new", "changed", "deleted"]
 
+_FILE_SYSTEM: Final = Kind(
+    allowed="a LustreFileSystem", fits=lambda value: isinstance(value, LustreFileSystem), fix="make one in this app"
+)
+
 
 class DataRepositoryAssociation(Construct):
     """A link: what is under a prefix of a bucket appears under a directory of the file system, read on first use.
@@ -41,7 +46,10 @@ class DataRepositoryAssociation(Construct):
     and removing it leaves files and objects where they are. What was changed and not exported is then only on the file
     system.
 
-    ``file_system_path``, ``bucket``, ``bucket_prefix`` and ``batch_import_meta_data_on_create`` cannot be changed.
+    ``file_system_path``, ``bucket``, ``bucket_prefix`` and ``batch_import_meta_data_on_create`` cannot be changed:
+    CloudFormation would make the new link before it deletes the old one, and FSx refuses two links that share a
+    directory or a prefix, so the update fails and is rolled back. Deploy once without the link, and then with the new
+    one; what was read or written stays on the file system meanwhile.
 
     Example::
 
@@ -93,10 +101,24 @@ class DataRepositoryAssociation(Construct):
         imported_file_chunk_size_mib: float | None = None,
     ) -> None:
         where = f"{scope.node.path}/{construct_id}".lstrip("/")
+        if wrong := misfits(
+            {
+                "file_system": (file_system, _FILE_SYSTEM),
+                "file_system_path": (file_system_path, TEXT),
+                "bucket": (bucket, BUCKET),
+                "bucket_prefix": (bucket_prefix, TEXT),
+                "import_events": (import_events, TEXTS),
+                "export_events": (export_events, TEXTS),
+                "batch_import_meta_data_on_create": (batch_import_meta_data_on_create, FLAG),
+                "imported_file_chunk_size_mib": (imported_file_chunk_size_mib, optional(WHOLE)),
+            }
+        ):
+            raise ValidationError(wrong, where=where)
         lake = bucket if isinstance(bucket, DataLake) else None
         target = bucket.bucket if isinstance(bucket, DataLake) else bucket
         problems: list[Problem] = []
         settings = LinkSettings(
+            catalog=file_system._settings.catalog,
             path=concrete(file_system_path),
             bucket=concrete(target.bucket_name) or target.node.path,
             prefix=concrete(bucket_prefix),
@@ -114,6 +136,7 @@ class DataRepositoryAssociation(Construct):
             find_problems(LUSTRE_RULES, replace(file_system._settings, linked=True)),
             {**LUSTRE_CONSTRUCT_PATHS, "linked": "file_system"},
         )
+        problems += _out_of_order(scope, file_system)
         if problems:
             raise ValidationError(problems, where=where)
         super().__init__(scope, construct_id)
@@ -151,6 +174,23 @@ class DataRepositoryAssociation(Construct):
     def association_id(self) -> str:
         """Id such as ``dra-0123456789abcdef0``."""
         return self.resource.attr_association_id
+
+
+def _out_of_order(scope: Construct, file_system: LustreFileSystem) -> list[Problem]:
+    """Links are made one after another, so one of an earlier stack cannot come after one of a later stack."""
+    here, own = cdk.Stack.of(scope).node.path, cdk.Stack.of(file_system).node.path
+    before = [link for link in file_system.links if cdk.Stack.of(link).node.path != own]
+    if here != own or not before:
+        return []
+    return [
+        Problem(
+            what=f"the link {before[-1].node.path} of another stack was made before this one, and the two stacks would "
+            "wait for each other",
+            path="file_system",
+            allowed="the links in the file system's own stack first",
+            fix="move this line up, before the links of other stacks",
+        )
+    ]
 
 
 def _known(events: Sequence[str]) -> tuple[str, ...] | None:

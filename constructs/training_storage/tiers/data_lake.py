@@ -11,6 +11,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from training_storage import _nag
+from training_storage._arguments import BUCKET, DURATION, FLAG, GRANTEE, KEY, REMOVAL, TEXT, misfits, optional
 from training_storage.errors import Problem, ValidationError
 from training_storage.rules.base import find_problems, require
 from training_storage.rules.data_lake import DATA_LAKE_RULES, LAKE_PREFIXES, DataLakeSettings
@@ -100,6 +101,24 @@ class DataLake(Construct):
         abort_incomplete_multipart_upload_after: cdk.Duration | None = None,
     ) -> None:
         where = f"{scope.node.path}/{construct_id}".lstrip("/")
+        if wrong := misfits(
+            {
+                "bucket": (bucket, optional(BUCKET)),
+                "bucket_name": (bucket_name, optional(TEXT)),
+                "encryption": (encryption, optional(TEXT)),
+                "encryption_key": (encryption_key, optional(KEY)),
+                "versioned": (versioned, optional(FLAG)),
+                "removal_policy": (removal_policy, optional(REMOVAL)),
+                "checkpoints_to_infrequent_access_after": (checkpoints_to_infrequent_access_after, optional(DURATION)),
+                "noncurrent_versions_expire_after": (noncurrent_versions_expire_after, optional(DURATION)),
+                "logs_expire_after": (logs_expire_after, optional(DURATION)),
+                "abort_incomplete_multipart_upload_after": (
+                    abort_incomplete_multipart_upload_after,
+                    optional(DURATION),
+                ),
+            }
+        ):
+            raise ValidationError(wrong, where=where)
         ages = {
             "checkpoints_to_infrequent_access_after": checkpoints_to_infrequent_access_after,
             "noncurrent_versions_expire_after": noncurrent_versions_expire_after,
@@ -273,6 +292,8 @@ class DataLake(Construct):
     def _grant(
         self, grantee: iam.IGrantable, prefix: str | None, objects: tuple[str, ...], key: tuple[str, ...]
     ) -> iam.Grant:
+        if wrong := misfits({"grantee": (grantee, GRANTEE), "prefix": (prefix, optional(TEXT))}):
+            raise ValidationError(wrong, where=self.node.path)
         require(LINK_RULES, (LinkSettings(prefix=concrete(prefix)),), where=self.node.path)
         return _iam.grant_bucket(
             self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 import aws_cdk as cdk
@@ -14,7 +15,23 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from training_storage.catalog import default_catalog
+from training_storage._arguments import (
+    CATALOG,
+    CLIENT,
+    FLAG,
+    KEY,
+    LOG_GROUP,
+    REMOVAL,
+    SECURITY_GROUP,
+    SUBNET,
+    TEXT,
+    VPC,
+    WHOLE,
+    Kind,
+    misfits,
+    optional,
+)
+from training_storage.catalog import Catalog, default_catalog
 from training_storage.errors import NotDeployableError, Problem, ValidationError
 from training_storage.rules.base import find_problems, relabel
 from training_storage.rules.links import LinkSettings
@@ -33,6 +50,14 @@ DEFAULT_MAINTENANCE: Final = "7:04:00"
 
 DEFAULT_LOG_RETENTION: Final = logs.RetentionDays.SIX_MONTHS
 """As long as the lake keeps logs."""
+
+_RETENTION: Final = Kind(
+    allowed="a RetentionDays of the CDK",
+    fits=lambda value: isinstance(value, logs.RetentionDays),
+    fix="logs.RetentionDays.SIX_MONTHS",
+)
+_SUBNET_OR_SEVERAL: Final = replace(SUBNET, fits=lambda value: isinstance(value, list | tuple) or SUBNET.fits(value))
+"""Several subnets are a rule's to refuse, which says why there is only one."""
 
 _LONGEST_LOG_GROUP_NAME: Final = 512
 _LOG_GROUP_PREFIX: Final = "/aws/fsx/"
@@ -95,6 +120,7 @@ class LustreFileSystem(Construct):
         automatic_backup_retention_days: Days that daily backups are kept, persistent types without links only. Left
             out, or 0, there are none.
         removal_policy: RETAIN or DESTROY, see above. Left out, RETAIN.
+        catalog: Facts that the arguments and links are held against. Left out, those of the package.
 
     Raises:
         ValidationError: An argument breaks a rule; all problems at once, and nothing is added to the tree.
@@ -135,9 +161,36 @@ class LustreFileSystem(Construct):
         weekly_maintenance_start_time: str = DEFAULT_MAINTENANCE,
         automatic_backup_retention_days: float | None = None,
         removal_policy: cdk.RemovalPolicy | None = None,
+        catalog: Catalog | None = None,
     ) -> None:
         where = f"{scope.node.path}/{construct_id}".lstrip("/")
-        option = default_catalog().lustre.option(concrete(deployment_type) or "", concrete(storage_type) or "")
+        if wrong := misfits(
+            {
+                "vpc": (vpc, VPC),
+                "subnet": (subnet, _SUBNET_OR_SEVERAL),
+                "storage_capacity_gib": (storage_capacity_gib, WHOLE),
+                "deployment_type": (deployment_type, TEXT),
+                "storage_type": (storage_type, TEXT),
+                "per_unit_storage_throughput": (per_unit_storage_throughput, optional(WHOLE)),
+                "metadata_mode": (metadata_mode, optional(TEXT)),
+                "metadata_iops": (metadata_iops, optional(WHOLE)),
+                "efa_enabled": (efa_enabled, FLAG),
+                "data_compression_type": (data_compression_type, TEXT),
+                "file_system_type_version": (file_system_type_version, TEXT),
+                "kms_key": (kms_key, optional(KEY)),
+                "security_group": (security_group, optional(SECURITY_GROUP)),
+                "manage_security_group_rules": (manage_security_group_rules, FLAG),
+                "log_group": (log_group, optional(LOG_GROUP)),
+                "log_retention": (log_retention, optional(_RETENTION)),
+                "weekly_maintenance_start_time": (weekly_maintenance_start_time, TEXT),
+                "automatic_backup_retention_days": (automatic_backup_retention_days, optional(WHOLE)),
+                "removal_policy": (removal_policy, optional(REMOVAL)),
+                "catalog": (catalog, optional(CATALOG)),
+            }
+        ):
+            raise ValidationError(wrong, where=where)
+        lustre = (catalog or default_catalog()).lustre
+        option = lustre.option(concrete(deployment_type) or "", concrete(storage_type) or "")
         if option is not None and option.tiers and per_unit_storage_throughput is None:
             per_unit_storage_throughput = option.tiers[0]
         if option is not None and option.metadata_configuration and metadata_mode is None:
@@ -145,6 +198,7 @@ class LustreFileSystem(Construct):
 
         problems: list[Problem] = []
         settings = LustreSettings(
+            catalog=catalog,
             deployment_type=concrete(deployment_type),
             storage_type=concrete(storage_type),
             storage_capacity_gib=whole(storage_capacity_gib, "storage_capacity_gib", problems),
@@ -338,8 +392,10 @@ class LustreFileSystem(Construct):
             The rules, so that what mounts the file system can wait for them.
 
         Raises:
-            ValidationError: The client has no security group.
+            ValidationError: The client has no connections, or no security group.
         """
+        if wrong := misfits({"client": (client, CLIENT)}):
+            raise ValidationError(wrong, where=self.node.path)
         groups = client.connections.security_groups
         if not groups:
             raise ValidationError(

@@ -1,0 +1,238 @@
+"""What is looked at before mounts become a bootstrap and is no rule of a service: kinds, places, names of settings."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from training_storage._arguments import (
+    BUCKET,
+    CATALOG,
+    FLAG,
+    KEY,
+    NUMBER,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    Kind,
+    has,
+    misfits,
+    optional,
+)
+from training_storage._tokens import is_concrete, literal_text
+from training_storage.compute.mount_model import BucketAccess, LustreMount, Mount, MountpointMount, mount_name
+from training_storage.errors import Problem
+
+_DIRECTORY = re.compile(r"(?:/[A-Za-z0-9._-]+)+")
+_BELOW = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
+_NAME = re.compile(r"[A-Z][A-Z0-9_]*")
+_VALUE = re.compile(r"[^\r\n\"\\$`]*")
+"""What stands the same in double quotes for a shell, for systemd and for the readers of languages."""
+
+_SYSTEM: Final = frozenset(
+    "bin boot dev etc home lib lib64 opt proc root run sbin snap sys tmp usr var".split()  # noqa: SIM905
+)
+"""Directories that an operating system lives in (Filesystem Hierarchy Standard); a mount on one hides it."""
+_LONGEST_PATH: Final = 200
+"""The path becomes part of the name of a systemd unit, and a file name has at most 255 bytes."""
+_ON_TCP: Final = ("report", "fail")
+
+_FILE_SYSTEM: Final = Kind(
+    allowed="a LustreFileSystem, or what has its id, DNS name, mount name and allow_client",
+    fits=lambda value: has(value, "file_system_id", "dns_name", "mount_name", "allow_client"),
+)
+_SOURCE: Final = replace(
+    BUCKET,
+    allowed="a DataLake, or a bucket of the CDK",
+    fits=lambda value: BUCKET.fits(value) or has(value, "bucket", "grant_read"),
+)
+_LUSTRE_KINDS: Final[Mapping[str, Kind]] = {
+    "file_system": _FILE_SYSTEM,
+    "path": TEXT,
+    "efa": FLAG,
+    "on_tcp": Kind(allowed=" or ".join(_ON_TCP), fits=lambda value: value in _ON_TCP),
+    "gds": FLAG,
+    "checkpoints": optional(TEXT),
+    "scratch": optional(TEXT),
+}
+_MOUNTPOINT_KINDS: Final[Mapping[str, Kind]] = {
+    "bucket": _SOURCE,
+    "path": TEXT,
+    "prefix": TEXT,
+    "read_only": FLAG,
+    "allow_delete": FLAG,
+    "allow_overwrite": FLAG,
+    "maximum_throughput_gbps": optional(NUMBER),
+    "cache": TEXT,
+    "cache_size_mib": optional(WHOLE),
+    "memory_target_mib": optional(WHOLE),
+    "region": optional(
+        Kind(
+            allowed="a region such as us-east-1",
+            fits=lambda value: isinstance(value, str) and re.fullmatch(r"[a-z]{2,}(-[a-z]+)+-\d+", value) is not None,
+        )
+    ),
+    "uid": Kind(allowed="a user id, 0 or more", fits=lambda value: WHOLE.fits(value) and value >= 0),  # type: ignore[operator]
+    "gid": Kind(allowed="a group id, 0 or more", fits=lambda value: WHOLE.fits(value) and value >= 0),  # type: ignore[operator]
+    "file_mode": TEXT,
+    "dir_mode": TEXT,
+    "key": optional(KEY),
+}
+_ACCESS_KINDS: Final[Mapping[str, Kind]] = {"bucket": _SOURCE, "prefix": TEXT, "write": FLAG, "key": optional(KEY)}
+
+
+def kind_problems(
+    mounts: object,
+    buckets: object,
+    environment: object,
+    directories: object,
+    local_nvme_gb: object,
+    checkpoint_path: object,
+    catalog: object,
+) -> list[Problem]:
+    """Return what is of another kind than the arguments of ``NodeStorage`` and the fields of its mounts."""
+    problems = misfits(
+        {
+            "mounts": (mounts, _list_of("a list of LustreMount and MountpointMount", LustreMount, MountpointMount)),
+            "buckets": (buckets, _list_of("a list of BucketAccess", BucketAccess)),
+            "environment": (environment, Kind(allowed="texts by their names", fits=_are_texts_by_name)),
+            "directories": (directories, TEXTS),
+            "local_nvme_gb": (local_nvme_gb, optional(NUMBER)),
+            "checkpoint_path": (checkpoint_path, optional(TEXT)),
+            "catalog": (catalog, optional(CATALOG)),
+        }
+    )
+    if problems:
+        return problems
+    for name, values in (("mounts", mounts), ("buckets", buckets)):
+        assert isinstance(values, Sequence)  # noqa: S101 - looked at above
+        for index, value in enumerate(values):
+            kinds = _ACCESS_KINDS
+            if not isinstance(value, BucketAccess):
+                kinds = _LUSTRE_KINDS if isinstance(value, LustreMount) else _MOUNTPOINT_KINDS
+            problems += misfits({f"{name}[{index}].{field}": (getattr(value, field), kinds[field]) for field in kinds})
+    return problems
+
+
+def _list_of(allowed: str, *types: type) -> Kind:
+    def fits(value: object) -> bool:
+        return isinstance(value, list | tuple) and all(isinstance(each, types) for each in value)
+
+    return Kind(allowed=allowed, fits=fits, fix="put it in a list")
+
+
+def _are_texts_by_name(value: object) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(text, str) for pair in value.items() for text in pair)
+
+
+def _place_problems(mounts: Sequence[Mount]) -> list[Problem]:
+    problems: list[Problem] = []
+    for index, mount in enumerate(mounts):
+        path = f"mounts[{index}].path"
+        if not is_concrete(mount.path):
+            problems.append(
+                Problem(
+                    what="the path of a mount is known only when the stack is deployed",
+                    path=path,
+                    allowed="a plain string such as /lake",
+                )
+            )
+            continue
+        parts = [part for part in mount.path.split("/") if part]
+        if any(part in (".", "..") for part in parts):
+            what, allowed = "a path that goes back on itself", "a path without . and .."
+        elif len(parts) == 1 and parts[0] in _SYSTEM:
+            what, allowed = "a directory of the operating system", "a directory of its own, such as /lake or /mnt/lake"
+        elif len(mount.path) > _LONGEST_PATH:
+            what, allowed = "the path is too long for the name of a unit", f"at most {_LONGEST_PATH} characters"
+        else:
+            continue
+        problems.append(Problem(what=what, path=path, value=mount.path, allowed=allowed))
+    return problems
+
+
+def _lustre_problems(mounts: Sequence[Mount]) -> list[Problem]:
+    problems: list[Problem] = []
+    for index, mount in enumerate(mounts):
+        if not isinstance(mount, LustreMount):
+            continue
+        if mount.efa and getattr(mount.file_system, "efa_enabled", None) is False:
+            problems.append(
+                Problem(
+                    what="EFA to a file system that is not EFA-enabled",
+                    path=f"mounts[{index}].efa",
+                    value=True,
+                    allowed="False for this file system",
+                    fix="make the file system with efa_enabled, or leave efa out",
+                )
+            )
+        if mount.gds and not mount.efa:
+            problems.append(
+                Problem(
+                    what="GPUDirect Storage without EFA",
+                    path=f"mounts[{index}].gds",
+                    value=True,
+                    allowed="only with efa",
+                )
+            )
+        for field in ("checkpoints", "scratch"):
+            name = getattr(mount, field)
+            plain = name is None or not is_concrete(name) or _BELOW.fullmatch(name)
+            if not plain or (name is not None and {".", ".."} & set(name.split("/"))):
+                problems.append(
+                    Problem(
+                        what="not a directory below the mount",
+                        path=f"mounts[{index}].{field}",
+                        value=name,
+                        allowed="letters, digits, dots, hyphens and underscores, such as checkpoints or runs/scratch",
+                    )
+                )
+    return problems
+
+
+def node_problems(mounts: Sequence[Mount], environment: Mapping[str, str], directories: Sequence[str]) -> list[Problem]:
+    """Return what the service rules don't cover: one file system, names of settings, paths that must be known."""
+    problems = [*_place_problems(mounts), *_lustre_problems(mounts)]
+    known = [mount.path for mount in mounts if is_concrete(mount.path)]
+    for index, path in enumerate(known):
+        twin = next((other for other in known[:index] if mount_name(other) == mount_name(path) and other != path), None)
+        if twin is not None:
+            problems.append(
+                Problem(
+                    what=f"mounts {twin} and {path} would have the same unit",
+                    path="mounts",
+                    value=path,
+                    allowed="paths that differ in more than / and -",
+                )
+            )
+    if sum(isinstance(mount, LustreMount) for mount in mounts) > 1:
+        problems.append(
+            Problem(
+                what="more than one Lustre file system",
+                path="mounts",
+                allowed="one: the client settings of a node are those of one file system",
+            )
+        )
+    for name, value in environment.items():
+        if not is_concrete(name) or not _NAME.fullmatch(name) or not _VALUE.fullmatch(literal_text(value)):
+            problems.append(
+                Problem(
+                    what="not a line for /etc/training-storage/env",
+                    path="environment",
+                    value=f"{name}={value}",
+                    allowed="an upper-case name, and a value in one line without double quotes, backslash, $ or `",
+                )
+            )
+    problems.extend(
+        Problem(
+            what="not a directory to make",
+            path="directories",
+            value=directory if is_concrete(directory) else None,
+            allowed="an absolute path of letters, digits, dots, hyphens and underscores, known at synth",
+        )
+        for directory in directories
+        if not is_concrete(directory) or not _DIRECTORY.fullmatch(directory)
+    )
+    return problems
