@@ -19,7 +19,7 @@ SIZE_UNITS: dict[str, int] = {
 }  # fmt: skip
 DURATION_UNITS: dict[str, int] = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
-_NUMBER = r"(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?)"
+_NUMBER = r"(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?)"
 _SIZE = re.compile(rf"{_NUMBER}\s*(?P<unit>[A-Za-z]+)")
 _DURATION = re.compile(rf"{_NUMBER}\s*(?P<unit>[A-Za-z]+)")
 
@@ -136,4 +136,5 @@ def format_seconds(value: float) -> str:
         return f"{value / 60:.3g} min"
     if value < 172800:
         return f"{value / 3600:.3g} h"
-    return f"{value / 86400:.3g} d"
+    days = value / 86400
+    return f"{days:.3g} d" if days < 1000 else f"{days:,.0f} d"

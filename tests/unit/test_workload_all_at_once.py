@@ -202,3 +202,26 @@ def test_metadata_iops_in_quotes_say_what_to_write() -> None:
     with pytest.raises(WorkloadError) as caught:
         workload_from_dict(data(lustre={"metadata_iops": "12000"}))
     assert [each.fix for each in caught.value.problems] == ["write it without quotes"]
+
+
+@pytest.mark.parametrize(
+    ("section", "path"),
+    [
+        # Digits of other scripts are digits to Python and to nobody at AWS.
+        ({"account": "\u0661" * 12}, "account"),
+        ({"region": "us-east-\u0661"}, "region"),
+        ({"availability_zone_id": "use1-az\u0666"}, "availability_zone_id"),
+        ({"dataset": {"size": "\u0666\u0660 TB"}}, "dataset.size"),
+        ({"checkpoints": {"size": "1 TB", "interval": "\u0663m"}}, "checkpoints.interval"),
+        ({"data_lake": {"kms_key_arn": "arn:aws:kms:us-east-1:" + "\u0661" * 12 + ":key/a"}}, "data_lake.kms_key_arn"),
+        ({"lustre": {"file_system_type_version": "\u0662.15"}}, "lustre.file_system_type_version"),
+    ],
+)
+def test_digits_of_other_scripts_are_refused(section: dict[str, Any], path: str) -> None:
+    assert path in broken(data(**section))[1]
+
+
+def test_a_long_time_is_said_in_plain_digits() -> None:
+    with pytest.raises(WorkloadError) as caught:
+        workload_from_dict(data(checkpoints={"size": "1 TB", "interval": "9999d"}))
+    assert [each.allowed for each in caught.value.problems] == ["0.001 s to 3,650 d"]

@@ -74,7 +74,9 @@ def number(low: float, high: float = NUMBER_MAX) -> Read[float]:
 def _number_fix(value: object) -> str:
     """Return what to change where text is a number in quotes or in percent."""
     match = (
-        re.fullmatch(r"\s*(\d+(?:\.\d+)?(?:[eE][+-]?\d{1,3})?)\s*(%?)\s*", value) if isinstance(value, str) else None
+        re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]{1,3})?)\s*(%?)\s*", value)
+        if isinstance(value, str)
+        else None
     )
     if match is None:
         return ""
@@ -120,7 +122,7 @@ def age(low_days: int) -> Read[Duration]:
 
 def _arn(service: str, resource: str, example: str) -> Read[str]:
     return text(
-        rf"arn:aws[a-z0-9-]*:{service}:[a-z0-9-]+:\d{{12}}:{resource}",
+        rf"arn:aws[a-z0-9-]*:{service}:[a-z0-9-]+:[0-9]{{12}}:{resource}",
         f"is not an ARN of {service.upper()}",
         f"an ARN such as {example}",
     )
@@ -225,7 +227,7 @@ def _name_reason(value: str) -> str | None:
 
 
 def _zone_reason(value: str) -> str | None:
-    if not re.fullmatch(r"[a-z]{2,4}(?:-[a-z]+)+-\d+[a-z]", value):
+    if not re.fullmatch(r"[a-z]{2,4}(?:-[a-z]+)+-[0-9]+[a-z]", value):
         return None
     return "is the name of a zone, which stands for another zone in each account; an id like use1-az6 is wanted"
 
@@ -252,7 +254,7 @@ def source(value: object) -> str:
         fix = f"write {fixed}" if len(fixed) < 100 and re.fullmatch(_SOURCE, fixed) else ""
         raise refuse("is not the address of a prefix in S3", allowed=_SOURCE_FORM, fix=fix)
     name, prefix = match["bucket"], match["prefix"]
-    if not re.fullmatch(_BUCKET, name) or ".." in name or re.fullmatch(r"[\d.]+", name) or _bucket_reason(name):
+    if not re.fullmatch(_BUCKET, name) or ".." in name or re.fullmatch(r"[0-9.]+", name) or _bucket_reason(name):
         raise refuse(
             f"names a bucket that cannot be: {name[:80]!r}", allowed=f"{_BUCKET_FORM}; full stops between them"
         )
@@ -269,10 +271,12 @@ duration = _quantity(Duration, DURATION_FORM, Duration(0.001), Duration(3650 * 8
 name = text(
     _NAME, "is not a usable name", "1 to 40 lower-case letters, digits and hyphens, a letter first", _name_reason
 )
-region = text(r"[a-z]{2,4}(?:-[a-z]+)+-\d+", "is not a region", "a region such as us-east-1")
-zone_id = text(r"[a-z0-9]+(?:-[a-z0-9]+)?-az\d+", "is not the id of a zone", "a zone id such as use1-az6", _zone_reason)
+region = text(r"[a-z]{2,4}(?:-[a-z]+)+-[0-9]+", "is not a region", "a region such as us-east-1")
+zone_id = text(
+    r"[a-z0-9]+(?:-[a-z0-9]+)?-az[0-9]+", "is not the id of a zone", "a zone id such as use1-az6", _zone_reason
+)
 instance_type = text(r"[a-z0-9-]+\.[a-z0-9-]+", "is not an instance type", "an EC2 type such as p5en.48xlarge")
-account = text(r"\d{12}", "is not an account id", "12 digits in quotes")
+account = text(r"[0-9]{12}", "is not an account id", "12 digits in quotes")
 image = text(
     r"auto|ami-[0-9a-f]{3,17}|ssm:/[A-Za-z0-9_.\-/]{1,1000}",
     "is not an image",
@@ -283,7 +287,7 @@ version = text(
     "is not usable as a folder name",
     "1 to 128 letters, digits, full stops, hyphens and underscores, a letter or digit first",
 )
-lustre_version = text(r"\d\.\d{1,3}", "is not a Lustre version", '2.10, 2.12 or 2.15, in quotes: "2.15"')
+lustre_version = text(r"[0-9]\.[0-9]{1,3}", "is not a Lustre version", '2.10, 2.12 or 2.15, in quotes: "2.15"')
 reference_model = text(r"[^\x00-\x1f]{1,100}", "is not a reference workload", "a name such as unet3d")
 command = text(r"(?s:[^\x00]*[^\x00\s][^\x00]*)", "is not a shell command", "one or more lines of shell")
 link_path = text(r"/[^\x00-\x1f\x7f]{0,4095}", "is not an absolute directory path", "a path such as /datasets")
