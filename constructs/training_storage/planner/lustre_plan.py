@@ -38,7 +38,7 @@ def plan_lustre(draft: Draft, links: tuple[LinkPlan, ...]) -> LustreResult | Non
     """Return the Lustre part, or None with the reasons among the draft's problems."""
     settings = _given_settings(draft, links)
     # What is given is checked before it decides anything; the rest of a plan keeps to the rules by itself.
-    given = draft.workload.lustre.model_fields_set
+    given = draft.workload.lustre.model_fields_set - {"removal"}
     ask = _ask(draft, settings) if not given or _legal(draft, settings) else None
     if ask is None:
         return None
