@@ -34,8 +34,6 @@ from training_storage.compute.mount_model import LustreMount
 from training_storage.compute.mounts import NodeStorage
 from training_storage.errors import Problem
 
-_LONGEST_WAIT_S = 12 * 3600
-
 _KINDS: Final[Mapping[str, Kind]] = {
     "vpc": VPC,
     # Several subnets have a message of their own.
@@ -101,22 +99,9 @@ def role_problems(stack: cdk.Stack, role: iam.IRole | None) -> list[Problem]:
     ]
 
 
-def wait_problems(signal_timeout: cdk.Duration | None) -> list[Problem]:
-    """Return whether CloudFormation waits that long (User Guide, CreationPolicy attribute: at most 12 hours)."""
-    if signal_timeout is None or signal_timeout.is_unresolved():
-        return []
-    seconds = signal_timeout.to_seconds(integral=False)
-    if 1 <= seconds <= _LONGEST_WAIT_S:
-        return []
-    return [
-        Problem(
-            what="CloudFormation does not wait that long for signals",
-            path="signal_timeout",
-            value=signal_timeout.to_iso_string(),
-            allowed="1 second to 12 hours",
-            fix="leave long work of user_commands in the background",
-        )
-    ]
+def seconds_of(duration: cdk.Duration | None) -> float | None:
+    """Return a duration in seconds; None where it is a token or not given."""
+    return None if duration is None or duration.is_unresolved() else float(duration.to_seconds(integral=False))
 
 
 def public_name(vpc: ec2.IVpc, subnet: ec2.ISubnet) -> str | None:

@@ -30,8 +30,8 @@ from training_storage.compute.fleet_checks import (
     kind_problems,
     public_name,
     role_problems,
+    seconds_of,
     shape_problems,
-    wait_problems,
 )
 from training_storage.compute.images import default_root_device_name, image_id
 from training_storage.compute.mounts import NodeStorage
@@ -212,12 +212,12 @@ class GpuFleet(Construct):
                     public_subnet=public_name(vpc, subnet),
                     image=concrete(image),
                     root_volume_gib=concrete(root_volume_gib),
+                    signal_timeout_s=seconds_of(signal_timeout),
                     user_data_bytes=_size_before(stack, storage, user_commands, user_data, signal=waits),
                 ),
             ),
             *shape_problems(subnet, storage, user_commands, user_data),
             *role_problems(stack, role),
-            *wait_problems(signal_timeout),
         ]
         if problems:
             raise ValidationError(problems, where=where)

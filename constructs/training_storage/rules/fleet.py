@@ -217,6 +217,15 @@ FLEET_RULES: Final[tuple[Rule[FleetSettings], ...]] = (
         passes=replace(_FLEET, root_volume_gib=200),
         fails=replace(_FLEET, root_volume_gib=0),
     ),
+    Rule(
+        id="fleet.signal-timeout",
+        statement="creation waits for the signals of the nodes for 1 second to 12 hours",
+        reason="CloudFormation refuses a longer creation policy",
+        source="CloudFormation User Guide, CreationPolicy attribute",
+        check=fleet_checks.signal_timeout,
+        passes=replace(_FLEET, signal_timeout_s=12 * 3600),
+        fails=replace(_FLEET, signal_timeout_s=13 * 3600),
+    ),
 )
 
 __all__ = [

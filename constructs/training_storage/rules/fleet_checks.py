@@ -9,6 +9,7 @@ from training_storage.errors import Problem
 from training_storage.rules.fleet_settings import (
     CAPACITY_BLOCK_INSTANCES,
     PURCHASES,
+    SIGNAL_TIMEOUT_S,
     USER_DATA_BYTES,
     FleetSettings,
 )
@@ -263,3 +264,16 @@ def root_volume(fleet: FleetSettings) -> Iterator[Problem]:
     # gp3 sizes, EBS User Guide: 1 GiB to 64 TiB.
     if size is not None and not 1 <= size <= 65_536:
         yield Problem(what="not a gp3 size", path="root_volume_gib", value=size, allowed="1 to 65536 GiB")
+
+
+def signal_timeout(fleet: FleetSettings) -> Iterator[Problem]:
+    """Look at how long creation waits for signals."""
+    seconds = fleet.signal_timeout_s
+    if seconds is not None and not 1 <= seconds <= SIGNAL_TIMEOUT_S:
+        yield Problem(
+            what="CloudFormation does not wait that long for signals",
+            path="signal_timeout",
+            value=f"{seconds:g} s",
+            allowed=f"1 second to {SIGNAL_TIMEOUT_S // 3600} hours",
+            fix="leave long work of user_commands in the background",
+        )

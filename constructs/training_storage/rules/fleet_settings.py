@@ -16,6 +16,9 @@ CAPACITY_BLOCK_INSTANCES: Final = 64
 USER_DATA_BYTES: Final = 16_384
 """EC2's limit on user data, counted before base64 (EC2 User Guide, user data; field report 22)."""
 
+SIGNAL_TIMEOUT_S: Final = 12 * 3600
+"""The longest wait of a creation policy (CloudFormation User Guide, CreationPolicy attribute)."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetSettings(Subject):
@@ -41,6 +44,7 @@ class FleetSettings(Subject):
         image: ``auto``, ``ami-...`` or ``ssm:/parameter/name``.
         user_data_bytes: Size of the user data with the worst case for every value that is not known yet.
         root_volume_gib: Size of the root volume.
+        signal_timeout_s: How long creation waits for the signals of the nodes, seconds.
     """
 
     instance_type: str | None = None
@@ -60,6 +64,7 @@ class FleetSettings(Subject):
     image: str | None = None
     user_data_bytes: int | None = None
     root_volume_gib: int | None = None
+    signal_timeout_s: float | None = None
 
 
 FLEET_WORKLOAD_PATHS: Final[Mapping[str, str]] = {
