@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "constructs" / "training_storage" / "node" / "bootstrap"
@@ -202,12 +202,14 @@ class Node:
             for script in sorted(SCRIPTS.iterdir()):
                 archive.write(script, script.name)
 
-    def run(self, script: Path | None = None, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, script: Path | None = None, *, arguments: Sequence[str] = (), **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         """Run a script, the bootstrap unless one is named."""
         bash = shutil.which("bash")
         assert bash is not None
         return subprocess.run(
-            [bash, str(script or SCRIPTS / "bootstrap.sh")],
+            [bash, str(script or SCRIPTS / "bootstrap.sh"), *arguments],
             env={
                 "PATH": f"{self.bin}:/usr/bin:/bin",
                 "HOME": str(self.root),

@@ -367,7 +367,7 @@ def reboot(node: Node, *, mount_failures: str = "0") -> None:
 def test_each_boot_proves_the_storage_again(node: Node) -> None:
     node.run()
     unit = node.unit("bootstrap").splitlines()
-    assert [line for line in unit if line.startswith("ExecStart=") and line.endswith("/bootstrap.sh")]
+    assert [line for line in unit if line.startswith("ExecStart=") and line.endswith("/bootstrap.sh boot")]
     assert "WantedBy=multi-user.target" in unit
     (after,) = [line.removeprefix("After=").split() for line in unit if line.startswith("After=")]
     # the network, the local disks of Deep Learning images, and LNet's EFA settings before lustre is loaded
@@ -400,6 +400,20 @@ def test_after_a_reboot_an_automount_with_nothing_behind_it_is_no_mount(node: No
     assert node.run().returncode != 0
     assert node.status()["state"] == "failed"
     assert FILE_SYSTEM_ID in node.status()["message"]
+
+
+@pytest.mark.parametrize(("second", "state"), [("i-0abc", "ready"), ("i-0def", "as it was")])
+def test_the_unit_of_the_node_that_an_image_was_made_from_leaves_the_new_one_to_its_user_data(
+    node: Node, second: str, state: str
+) -> None:
+    instance = node.root / "var/lib/cloud/data/instance-id"
+    instance.parent.mkdir(parents=True)
+    instance.write_text("i-0abc\n")
+    assert node.run().returncode == 0
+    instance.write_text(f"{second}\n")
+    (node.root / "var/lib/training-storage/status.json").write_text('{"state": "as it was"}')
+    assert node.run(arguments=("boot",)).returncode == 0
+    assert node.status()["state"] == state
 
 
 # The kernel that has a client

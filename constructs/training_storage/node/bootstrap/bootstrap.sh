@@ -100,6 +100,23 @@ add_local_nvme_to_env() {
   } | write_file "$env"
 }
 
+# Id of this instance as cloud-init has it, which knows it before there is a network.
+cloud_instance() {
+  cat "$TS_ROOT/var/lib/cloud/data/instance-id" 2>/dev/null || true
+}
+
+# A node whose image was made from another node has that one's settings until its own user data has run, and that runs
+# this script itself.
+forget_other_node() {
+  local mark="$TS_VAR/instance-id"
+  if [[ "${1:-}" != boot ]]; then
+    cloud_instance | write_file "$mark"
+  elif [[ "$(cat "$mark" 2>/dev/null || true)" != "$(cloud_instance)" ]]; then
+    log "the settings here are those of another node: its image was taken for this one"
+    exit 0
+  fi
+}
+
 # What lctl sets is forgotten at each mount, a status file of the boot before says nothing, and a mount that failed at
 # boot is worth more tries than systemd gives it.
 write_boot_unit() {
@@ -111,7 +128,7 @@ After=network-online.target remote-fs.target dlami-nvme.service $EFA_UNIT
 
 [Service]
 Type=oneshot
-ExecStart=/bin/bash $TS_SCRIPTS/bootstrap.sh
+ExecStart=/bin/bash $TS_SCRIPTS/bootstrap.sh boot
 
 [Install]
 WantedBy=multi-user.target
@@ -122,11 +139,10 @@ END
 # and a node whose image was made from another node starts its own.
 run_user_commands() {
   local commands="$TS_OPT/user-commands.sh" mark="$TS_VAR/user-commands.sha256" sum
-  local instance="$TS_ROOT/var/lib/cloud/data/instance-id"
   if [[ ! -f "$commands" ]]; then
     return 0
   fi
-  sum="$(sha256sum <"$commands")$(cat "$instance" 2>/dev/null || true)"
+  sum="$(sha256sum <"$commands")$(cloud_instance)"
   if [[ -f "$mark" && "$(cat "$mark")" == "$sum" ]]; then
     log "the user commands have run"
     return 0
@@ -142,6 +158,7 @@ run_user_commands() {
 }
 
 export DEBIAN_FRONTEND=noninteractive
+forget_other_node "$@"
 trap finish EXIT
 step settings
 # shellcheck source=/dev/null
