@@ -126,7 +126,7 @@ def test_no_mount_covers_what_the_system_or_the_bootstrap_needs(path: str) -> No
     assert problems_of_path(path) == ["mounts.system-directory"]
 
 
-@pytest.mark.parametrize("path", ["/lake", "/mnt/lake", "/home/shared", "/opt/dlami/lake", "/users", "/var/lake"])
+@pytest.mark.parametrize("path", ["/lake", "/mnt/lake", "/srv/shared", "/opt/dlami/lake", "/users", "/var/lake"])
 def test_a_directory_of_its_own_is_fine(path: str) -> None:
     assert problems_of_path(path) == []
 
