@@ -139,6 +139,105 @@ def test_the_callers_settings_are_out_of_sight_and_come_back(monkeypatch: pytest
     assert os.environ["AWS_PROFILE"] == "no-such-profile"
 
 
+def test_a_config_file_of_the_caller_leads_nowhere(tmp_path: Path) -> None:
+    """An endpoint in ~/.aws/config would send boto3 past the emulator; a broken file would stop it."""
+    (tmp_path / ".aws").mkdir()
+    code = """
+import boto3
+from training_storage.emulator import emulator
+with emulator() as aws:
+    aws.deploy({"Resources": {"A": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "here"}}}}, "s")
+    print([item["Name"] for item in boto3.client("s3").list_buckets()["Buckets"]])
+"""
+    files = {
+        "endpoint": "[default]\nendpoint_url = http://127.0.0.1:9\nregion = mars-east-1\n",
+        "broken": "[default\n===",
+    }
+    for name, text in files.items():
+        (tmp_path / ".aws" / "config").write_text(text)
+        done = python(code, HOME=str(tmp_path))
+        assert "here" in done.stdout, (name, done.stderr)
+
+
+@pytest.mark.parametrize("ends", ["well", "with an exception", "with Ctrl-C"])
+def test_the_process_is_as_it_was_afterwards(ends: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "mine")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/their/config")
+    monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
+    own = boto3.session.Session.__new__(boto3.session.Session)
+    monkeypatch.setattr(boto3, "DEFAULT_SESSION", own)
+    before = dict(os.environ)
+    error = {"with an exception": ZeroDivisionError, "with Ctrl-C": KeyboardInterrupt}.get(ends)
+
+    def use() -> None:
+        with emulator() as aws:
+            aws.deploy(one_bucket("a-bucket"), "one")
+            assert aws.server.url
+            boto3.client("s3").list_buckets()
+            if error is not None:
+                raise error
+
+    if error is None:
+        use()
+    else:
+        with pytest.raises(error):
+            use()
+    assert dict(os.environ) == before
+    assert boto3.DEFAULT_SESSION is own
+    from training_storage.emulator import server
+
+    assert not server.running()
+    with emulator() as aws:
+        assert aws.stacks() == []
+
+
+def test_an_emulator_inside_a_tests_own_mock_leaves_its_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    from moto import mock_aws
+    from moto.core.config import default_user_config
+
+    with mock_aws():
+        before = json.dumps(default_user_config, sort_keys=True)
+        with emulator():
+            pass
+        assert json.dumps(default_user_config, sort_keys=True) == before
+    assert "execute_state_machine" not in json.dumps(default_user_config.get("stepfunctions", {})) or (
+        default_user_config["stepfunctions"]["execute_state_machine"] is False
+    )
+
+
+def test_a_tests_own_mock_inside_an_emulator_takes_nothing_away(aws_emulator: Emulator) -> None:
+    from moto import mock_aws
+
+    aws_emulator.deploy(one_bucket("stays"), "one")
+    with mock_aws():
+        pass
+    assert aws_emulator.stacks() == ["one"]
+    aws_emulator.client("s3").head_bucket(Bucket="stays")
+
+
+@pytest.mark.slow
+def test_emulators_in_workers_side_by_side(tmp_path: Path) -> None:
+    """pytest-xdist runs workers as processes: each has its own emulator."""
+    (tmp_path / "test_many.py").write_text(
+        """
+import pytest
+
+@pytest.mark.parametrize("number", range(4))
+def test_one(aws_emulator, number):
+    assert aws_emulator.stacks() == []
+    template = {"Resources": {"A": {"Type": "AWS::S3::Bucket", "Properties": {"BucketName": "same-name"}}}}
+    aws_emulator.deploy(template, "same-name")
+    assert aws_emulator.server.url
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", "--rootdir", str(tmp_path),
+         str(tmp_path)],
+        capture_output=True, text=True, cwd=tmp_path, check=False,
+    )  # fmt: skip
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
+
+
 # --- commands
 
 
@@ -219,6 +318,117 @@ time.sleep(60)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=30) == 9
     assert mark.read_text() == "told"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (["/"], 126, "Permission denied"),
+        (["no\0pe"], 126, "null byte"),
+        ([""], 126, "Permission denied"),
+        (["sh", "-c", "exit 3"], 3, ""),
+        (["sh", "-c", "kill -KILL $$"], 137, ""),
+        (["sh", "-c", "kill -TERM $$"], 143, ""),
+        (["sh", "-c", "kill -INT $$"], 130, ""),
+    ],
+)
+def test_how_a_command_can_end(words: list[str], code: int, said: str, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run_command(words) == code
+    assert said in capfd.readouterr().err
+
+
+def test_a_command_may_write_anything_and_much_of_it(tmp_path: Path) -> None:
+    code = "import sys; sys.stdout.buffer.write(bytes(range(256)) * 20000); sys.stderr.buffer.write(b'\\xff' * 100000)"
+    done = subprocess.run(
+        [sys.executable, "-m", "training_storage", "emulate", "--", sys.executable, "-c", code],
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stdout == bytes(range(256)) * 20000
+    assert done.stderr == b"\xff" * 100000
+
+
+def test_the_dashes_that_were_forgotten() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "training_storage", "emulate", "cdk", "deploy", "--all"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert " -- " in done.stderr
+
+
+def test_a_strange_environment(tmp_path: Path) -> None:
+    """A home that cannot be written, proxies, a profile that does not exist, a broken configuration."""
+    home = tmp_path / "home"
+    (home / ".aws").mkdir(parents=True)
+    (home / ".aws" / "config").write_text("[profile x]\nendpoint_url = http://127.0.0.1:9\n===")
+    home.chmod(0o500)
+    strange = {
+        "HOME": str(home),
+        "AWS_PROFILE": "no-such-profile",
+        "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
+        "AWS_CA_BUNDLE": "/nowhere",
+        "HTTPS_PROXY": "http://127.0.0.1:9",
+        "http_proxy": "http://127.0.0.1:9",
+        "ALL_PROXY": "socks5://127.0.0.1:9",
+    }
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "training_storage", "emulate", "--", sys.executable, "-c", CALLER],
+            capture_output=True,
+            text=True,
+            env={**os.environ, **strange},
+            check=False,
+        )
+    finally:
+        home.chmod(0o700)
+    assert (done.returncode, json.loads(done.stdout or "0")) == (0, ["123456789012", []]), done.stderr
+
+
+def alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except OSError:
+        return False
+    return state != "Z"
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads process states from /proc")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_nothing_is_left_running(tmp_path: Path, number: signal.Signals) -> None:
+    """A shell that is told to end does not tell its children."""
+    mark = tmp_path / "pid"
+    # Every shell ignores SIGINT in what it runs in the background, so the child of the shell is in the foreground.
+    script = (
+        f'{sys.executable} -c \'import os, time; open("{mark}", "w").write(str(os.getpid())); time.sleep(120)\'; true'
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "training_storage", "emulate", "--", "sh", "-c", script], stdin=subprocess.DEVNULL
+    ) as process:
+        deadline = time.monotonic() + 60
+        while not (mark.exists() and mark.read_text()):
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        process.send_signal(number)
+        assert process.wait(timeout=30) != 0
+    deadline = time.monotonic() + 10
+    while alive(int(mark.read_text())):
+        assert time.monotonic() < deadline, "the command's child outlived the emulator"
+        time.sleep(0.1)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads process states from /proc")
+def test_what_a_command_leaves_in_the_background_ends_with_it(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run_command(["sh", "-c", "sleep 120 >/dev/null 2>&1 & echo $!"]) == 0
+    pid = int(capfd.readouterr().out)
+    deadline = time.monotonic() + 10
+    while alive(pid):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_no_command_is_an_error() -> None:

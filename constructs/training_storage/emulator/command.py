@@ -9,7 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,9 @@ EXIT_EMULATOR_FAILED = 3
 
 EXIT_NOT_FOUND = 127
 """The command does not exist; the code that shells use."""
+
+EXIT_NOT_EXECUTABLE = 126
+"""The command exists and cannot be run; the code that shells use."""
 
 # A proxy would send requests for the loopback interface elsewhere, and there is nothing to reach beyond it.
 _PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY"}
@@ -69,8 +72,47 @@ def environment(caller: Mapping[str, str], *, url: str, region: str, folder: Pat
     return {**quiet, **kept, **ours}
 
 
+def _at_a_terminal() -> bool:
+    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
+
+
+class _Child:
+    """The command: its process, and away from a terminal a group of processes, which ends with it.
+
+    At a terminal it stays in the foreground group, so that it can ask questions.
+    """
+
+    def __init__(self) -> None:
+        self.process: subprocess.Popen[bytes] | None = None
+        self.grouped = hasattr(os, "killpg") and not _at_a_terminal()
+
+    def start(self, command: Sequence[str], variables: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        """Start the command."""
+        group = 0 if self.grouped else None
+        self.process = subprocess.Popen(list(command), env=dict(variables), process_group=group)  # noqa: S603 - asked for
+        return self.process
+
+    def send(self, number: int) -> None:
+        """Send a signal to all of it."""
+        if self.process is None:
+            return
+        if self.grouped:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, number)
+        elif self.process.poll() is None:
+            self.process.send_signal(number)
+
+    def end(self) -> None:
+        """End what it has left behind: without the emulator it has nothing to talk to."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if self.grouped:
+            self.send(signal.SIGTERM)
+
+
 @contextmanager
-def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
+def _forwarding(child: _Child) -> Iterator[None]:
     """Hand signals on to the command while it runs; only the main thread may do so."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -79,11 +121,9 @@ def _forwarding(child: subprocess.Popen[bytes]) -> Iterator[None]:
     def forward(number: int, _frame: Any) -> None:
         # What is typed at a terminal (Ctrl-C, Ctrl-\\) reaches the whole foreground group by itself, and a second
         # copy would make the command give up cleaning up.
-        typed = (
-            number in (signal.SIGINT, getattr(signal, "SIGQUIT", None)) and sys.stdin is not None and sys.stdin.isatty()
-        )
-        if not typed and child.poll() is None:
-            child.send_signal(number)
+        typed = number in (signal.SIGINT, getattr(signal, "SIGQUIT", None)) and not child.grouped and _at_a_terminal()
+        if not typed:
+            child.send(number)
 
     before = {}
     for name in _FORWARDED:
@@ -122,16 +162,20 @@ def run_command(command: Sequence[str], *, account: str = DEFAULT_ACCOUNT, regio
     ):
         server = aws.server
         variables = environment(_caller(), url=server.url, region=region, folder=Path(name))
-        try:
-            child = subprocess.Popen(list(command), env=variables)  # noqa: S603 - running it is what was asked for
-        except FileNotFoundError:
-            print(f"emulate: {command[0]}: command not found", file=sys.stderr)
-            return EXIT_NOT_FOUND
-        except OSError as error:
-            print(f"emulate: {command[0]}: {error.strerror}", file=sys.stderr)
-            return 126
+        child = _Child()
         with _forwarding(child):
-            code = child.wait()
+            try:
+                process = child.start(command, variables)
+            except FileNotFoundError:
+                print(f"emulate: {command[0]}: command not found", file=sys.stderr)
+                return EXIT_NOT_FOUND
+            except (OSError, ValueError) as error:
+                print(f"emulate: {command[0]}: {getattr(error, 'strerror', None) or error}", file=sys.stderr)
+                return EXIT_NOT_EXECUTABLE
+            try:
+                code = process.wait()
+            finally:
+                child.end()
         failures = list(server.failures)
     return _verdict(code if code >= 0 else 128 - code, failures)
 

@@ -15,8 +15,8 @@ from moto.cloudformation.models import cloudformation_backends
 from training_storage.emulator import outputs
 from training_storage.emulator import scope as scopes
 from training_storage.emulator.intrinsics import Scope
-from training_storage.emulator.providers import provider_for
-from training_storage.emulator.providers.base import Provider, Resource, ResourceError
+from training_storage.emulator.providers import existing, provider_for
+from training_storage.emulator.providers.base import Made, Provider, Resource, ResourceError
 from training_storage.emulator.resources import already_gone, changed, depth, explain, newest_first, policy
 from training_storage.emulator.stack import DEPLOY_LOCK, EmulatedStack
 from training_storage.emulator.template import Template, TemplateError
@@ -154,6 +154,7 @@ class Deployment:
         try:
             kept = policy(scope, entry, "DeletionPolicy")
             properties = self._properties(scope, provider, entry)
+            self._check_free(provider, logical_id, properties)
             made = provider.create(self.stack.context(logical_id), properties)
         except Exception as error:
             self.stack.record(logical_id, "", kind, f"{action}_FAILED", explain(error))
@@ -178,6 +179,17 @@ class Deployment:
         self.stack.resources[logical_id] = resource
         self._undo.append((resource, undo))
         self.stack.record(logical_id, made.physical_id, kind, f"{action}_COMPLETE")
+
+    def _check_free(self, provider: Provider, logical_id: str, properties: dict[str, Any]) -> None:
+        """Refuse a resource whose name, given by the user, another resource has already."""
+        kind = provider.type_name
+        for stack in list(self.backend.stacks.values()):
+            for other in stack.resources.values() if isinstance(stack, EmulatedStack) else ():
+                if other.cf_resource_type == kind and provider.custom_named(other.properties, properties):
+                    raise ResourceError(f"{other.physical_resource_id} already exists in stack {stack.stack_id}")
+        name = existing.taken(self.stack.context(logical_id), kind, properties)
+        if name is not None:
+            raise ResourceError(f"Resource of type '{kind}' with identifier '{name}' already exists.")
 
     def _apply(self, scope: Scope, template: Template, logical_id: str, waits: tuple[str, ...], *, retag: bool) -> None:
         old = self.stack.resources.get(logical_id)
@@ -206,9 +218,18 @@ class Deployment:
             self._create(scope, template, logical_id, waits, replaces=old)
             self._leftovers.append(_Leftover(old, policies["UpdateReplacePolicy"]))
         elif properties != old.properties or (retag and "Tags" in properties):
-            self._update(provider, old, properties, waits)
-        resource = self.stack.resources[logical_id]
-        resource.deletion_policy, resource.depends = policies["DeletionPolicy"], waits
+            self._update(provider, old, properties, waits, policies["UpdateReplacePolicy"])
+        self._settle(self.stack.resources[logical_id], policies["DeletionPolicy"], waits)
+
+    def _settle(self, resource: Resource, deletion_policy: str, waits: tuple[str, ...]) -> None:
+        """Give a resource what the new template says beside its properties; a rollback takes that back too."""
+        before = resource.deletion_policy, resource.depends
+        resource.deletion_policy, resource.depends = deletion_policy, waits
+
+        def undo() -> None:
+            resource.deletion_policy, resource.depends = before
+
+        self._undo.append((resource, undo))
 
     def _replacement(self, provider: Provider, old: Resource, kind: str, properties: dict[str, Any]) -> list[str]:
         """Name the changes that need a new resource; refuse those for which there may be none."""
@@ -228,24 +249,33 @@ class Deployment:
             )
         return causes
 
-    def _update(self, provider: Provider, old: Resource, properties: dict[str, Any], waits: tuple[str, ...]) -> None:
+    def _update(
+        self, provider: Provider, old: Resource, properties: dict[str, Any], waits: tuple[str, ...], replaced: str
+    ) -> None:
         logical_id, kind = old.logical_resource_id, old.cf_resource_type
-        context = self.stack.context(logical_id)
         self.stack.record(logical_id, old.physical_resource_id, kind, "UPDATE_IN_PROGRESS")
         try:
-            made = provider.update(context, old, properties)
+            made = provider.update(self.stack.context(logical_id), old, properties)
         except Exception as error:
             self.stack.record(logical_id, old.physical_resource_id, kind, "UPDATE_FAILED", explain(error))
+            if provider.half_updated(error):
+                self._undo_with(provider, old, changed(old, properties, Made(old.physical_resource_id), waits))
             raise _FailedError(logical_id) from error
         new = changed(old, properties, made, waits)
+        self.stack.resources[logical_id] = new
+        self._undo_with(provider, old, new)
+        if new.physical_resource_id != old.physical_resource_id:  # a custom resource that answered with another id
+            self._leftovers.append(_Leftover(old, replaced))
+        self.stack.record(logical_id, new.physical_resource_id, kind, "UPDATE_COMPLETE")
+
+    def _undo_with(self, provider: Provider, old: Resource, new: Resource) -> None:
+        """Remember how a resource gets its old properties back, under the tags that the stack has by then."""
 
         def undo() -> None:
-            back = provider.update(context, new, old.properties)
-            self.stack.resources[logical_id] = changed(old, old.properties, back, old.depends)
+            back = provider.update(self.stack.context(old.logical_resource_id), new, old.properties)
+            self.stack.resources[old.logical_resource_id] = changed(old, old.properties, back, old.depends)
 
-        self.stack.resources[logical_id] = new
         self._undo.append((new, undo))
-        self.stack.record(logical_id, new.physical_resource_id, kind, "UPDATE_COMPLETE")
 
     def _publish(self, scope: Scope, template: Template) -> None:
         try:
@@ -296,7 +326,12 @@ class Deployment:
                 undeleted.append(resource)
         self.stack.set_status("UPDATE_ROLLBACK_COMPLETE_CLEANUP_IN_PROGRESS", why)
         for resource in undeleted:
-            self._delete(resource)
+            made_anew = resource.logical_resource_id in self.stack.resources
+            # "RetainExceptOnCreate" exists because plain "Retain" keeps a resource even here
+            if resource.deletion_policy == "Retain" and not made_anew:
+                self._skip(resource)
+            else:
+                self._delete(resource)
         self.stack.set_status("UPDATE_ROLLBACK_COMPLETE", why)
 
     def _clean_up(self, order: Mapping[str, tuple[str, ...]]) -> list[str]:

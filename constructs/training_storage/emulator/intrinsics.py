@@ -9,7 +9,8 @@ import base64
 import ipaddress
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -82,25 +83,34 @@ class Scope:
                 name, argument = next(iter(value.items()))
                 function = _FUNCTIONS.get(name)
                 if function is not None:
-                    return function(self, argument)
+                    with _of(name, argument):
+                        return self._late(function(self, argument))
                 if name.startswith("Fn::"):
                     raise TemplateError(f"Template error: unsupported function {name}")
             resolved = {key: self.resolve(item) for key, item in value.items()}
             return {key: item for key, item in resolved.items() if item is not NO_VALUE}
         if isinstance(value, list):
             return [item for item in (self.resolve(item) for item in value) if item is not NO_VALUE]
-        if isinstance(value, str) and "{{resolve:" in value:
-            return _DYNAMIC.sub(lambda match: self.outside.dynamic(match.group(1), match.group(2)), value)
         if value is None:
             raise TemplateError("[/Resources] 'null' values are not allowed in templates")
+        return self._late(value)
+
+    def _late(self, value: Any) -> Any:
+        """Resolve dynamic references, also those that a function has put together."""
+        if isinstance(value, str) and "{{resolve:" in value:
+            return _DYNAMIC.sub(lambda match: self.outside.dynamic(match.group(1), match.group(2)), value)
         return value
 
     def condition(self, value: Any) -> bool:
         """Evaluate a condition or a rule's assertion.
 
         Raises:
-            TemplateError: Not a condition function.
+            TemplateError: Not a condition function, or not its arguments.
         """
+        with _of("a condition", value):
+            return self._condition(value)
+
+    def _condition(self, value: Any) -> bool:
         if isinstance(value, bool):
             return value
         if isinstance(value, dict) and len(value) == 1:
@@ -128,6 +138,15 @@ class Scope:
                 items, wanted = (self.resolve(item) for item in argument)
                 return all(item == wanted for item in items)
         raise TemplateError(f"Template error: not a condition: {value!r}")
+
+
+@contextmanager
+def _of(name: str, argument: Any) -> Iterator[None]:
+    """Say which function it was that got something it cannot work with."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        raise TemplateError(f"Template error: {name} cannot work with {argument!r}: {error}") from None
 
 
 def text(value: Any) -> str:
@@ -208,7 +227,7 @@ def _if(scope: Scope, argument: Any) -> Any:
 
 
 def _find_in_map(scope: Scope, argument: Any) -> Any:
-    default = argument[3].get("DefaultValue", NO_VALUE) if len(argument) == 4 else NO_VALUE
+    default = argument[3]["DefaultValue"] if len(argument) == 4 else NO_VALUE
     names = [text(scope.resolve(part)) for part in argument[:3]]
     node: Any = scope.mappings
     for name in names:
@@ -243,6 +262,8 @@ def _base64(scope: Scope, argument: Any) -> str:
 
 def _cidr(scope: Scope, argument: Any) -> list[str]:
     block, count, *bits = (scope.resolve(part) for part in argument)
+    if not 1 <= int(count) <= 256:
+        raise TemplateError(f"Template error: Fn::Cidr takes between 1 and 256 blocks, got {count}")
     network = ipaddress.ip_network(block)
     prefix = network.max_prefixlen - int(bits[0]) if bits else network.max_prefixlen - 8
     subnets = network.subnets(new_prefix=prefix)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -27,6 +28,19 @@ def publish(stack: EmulatedStack, backend: Any, scope: Scope, template: Template
             entry["Description"] = output["Description"]
         if output.get("Export"):
             name = text(scope.resolve(output["Export"]["Name"]))
+            if not re.fullmatch(r"[A-Za-z0-9:-]{1,255}", name):
+                raise TemplateError(
+                    f"Cannot export output {key}. Exported names must only contain alphanumeric characters, colons, "
+                    f"or hyphens, got {name!r}"
+                )
+            if not entry["OutputValue"].strip():
+                raise TemplateError(
+                    f"Cannot export output {key}. Exported values must not be empty or whitespace-only."
+                )
+            if name in exports:
+                raise TemplateError(
+                    f"Export with name {name} is given twice by stack {stack.name}, again by output {key}"
+                )
             entry["ExportName"] = name
             exports[name] = entry["OutputValue"]
         outputs.append(entry)

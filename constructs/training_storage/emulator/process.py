@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from training_storage.emulator import _moto
 
@@ -22,12 +23,19 @@ def own_settings(region: str) -> Iterator[None]:
     kept = {name: value for name, value in os.environ.items() if name.upper().startswith("AWS_")}
     for name in kept:
         del os.environ[name]
-    os.environ.update({"AWS_DEFAULT_REGION": region, "AWS_EC2_METADATA_DISABLED": "true"})
+    # No files either: an endpoint, a proxy or a certificate in the caller's ~/.aws/config would lead past the emulator.
+    ours = {
+        "AWS_CONFIG_FILE": os.devnull,
+        "AWS_DEFAULT_REGION": region,
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "AWS_SHARED_CREDENTIALS_FILE": os.devnull,
+    }
+    os.environ.update(ours)
     os.environ.update({name: kept[name] for name in ("AWS_REGION", "AWS_DEFAULT_REGION") if name in kept})
     try:
         yield
     finally:
-        for name in ("AWS_DEFAULT_REGION", "AWS_EC2_METADATA_DISABLED"):
+        for name in ours:
             os.environ.pop(name, None)
         os.environ.update(kept)
 
@@ -41,11 +49,14 @@ def corrected_moto(account: str) -> Iterator[None]:
     """
     # imported here, with the caller's settings out of sight: moto makes boto3 sessions while it is imported
     from moto import mock_aws
+    from moto.core.config import default_user_config
 
     from training_storage.emulator import server
     from training_storage.emulator.services import accounts
 
     moto = mock_aws(config={"stepfunctions": {"execute_state_machine": True}})
+    settings = cast("dict[str, Any]", default_user_config)
+    configured = copy.deepcopy(settings)
     _moto.acquire()
     try:
         moto.start()
@@ -61,6 +72,9 @@ def corrected_moto(account: str) -> Iterator[None]:
                         server.stop_shared()
         finally:
             moto.stop()
+            # inside another mock, moto leaves the inner one's settings standing
+            settings.clear()
+            settings.update(configured)
     finally:
         _moto.release()
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import util
@@ -53,7 +54,68 @@ def _pattern(_validator: Any, pattern: str, instance: object, _schema: Any) -> A
         yield ValidationError(f"{instance!r} does not match {pattern!r}")
 
 
-_Validator = extend(Draft7Validator, {"pattern": _pattern})  # type: ignore[no-untyped-call]
+# Ids that stand for themselves; a name of another kind under one of them is a reference gone wrong.
+_FORMATS = {
+    "AWS::EC2::Image.Id": r"ami-([0-9a-z]{8}|[0-9a-z]{17})|resolve:ssm:.+",
+    "AWS::EC2::SecurityGroup.Id": r"sg-([0-9a-fA-F]{8}|[0-9a-fA-F]{17})",
+    "AWS::EC2::Subnet.Id": r"subnet-([0-9a-fA-F]{8}|[0-9a-fA-F]{17})",
+    "AWS::EC2::VPC.Id": r"vpc-([0-9a-fA-F]{8}|[0-9a-fA-F]{17})",
+    "AWS::IAM::Role.Arn": r"arn:aws[a-z-]*:iam::\d{12}:role/.+",
+    "AWS::KMS::Key.Arn": r"arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:(key|alias)/.+",
+    "AWS::SNS::Topic.Arn": r"arn:aws[a-z-]*:sns:[a-z0-9-]+:\d{12}:.+",
+}
+
+
+def _format(_validator: Any, name: Any, instance: object, _schema: Any) -> Any:
+    pattern = _FORMATS.get(str(name))
+    if pattern is not None and isinstance(instance, str) and re.fullmatch(pattern, instance) is None:
+        yield ValidationError(f"{instance!r} is not a {name}")
+
+
+def _no_case(_validator: Any, allowed: Any, instance: object, _schema: Any) -> Any:
+    if str(instance).lower() not in {str(item).lower() for item in allowed}:
+        yield ValidationError(f"{instance!r} is not one of {allowed}")
+
+
+def _exactly_one(_validator: Any, names: Any, instance: object, _schema: Any) -> Any:
+    if isinstance(instance, dict) and len([name for name in names if name in instance]) != 1:
+        yield ValidationError(f"exactly one of {names} is required")
+
+
+def _at_least_one(_validator: Any, names: Any, instance: object, _schema: Any) -> Any:
+    if isinstance(instance, dict) and not any(name in instance for name in names):
+        yield ValidationError(f"at least one of {names} is required")
+
+
+def _excluded(_validator: Any, rules: Any, instance: object, _schema: Any) -> Any:
+    if isinstance(instance, dict):
+        for name, others in rules.items():
+            both = [other for other in others if other in instance] if name in instance else []
+            if both:
+                yield ValidationError(f"{name} and {', '.join(both)} exclude each other")
+
+
+def _needed(_validator: Any, rules: Any, instance: object, _schema: Any) -> Any:
+    if isinstance(instance, dict):
+        for name, others in rules.items():
+            missing = [other for other in others if other not in instance] if name in instance else []
+            if missing:
+                yield ValidationError(f"{name} needs {', '.join(missing)}")
+
+
+# cfn-lint writes some rules of the services in words of its own.
+_Validator = extend(
+    Draft7Validator,
+    {
+        "dependentExcluded": _excluded,
+        "dependentRequired": _needed,
+        "enumCaseInsensitive": _no_case,
+        "format": _format,
+        "pattern": _pattern,
+        "requiredOr": _at_least_one,
+        "requiredXor": _exactly_one,
+    },
+)  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +128,7 @@ class TypeSchema:
         read_only: Attributes that the service returns, as dotted names: what ``Fn::GetAtt`` may ask for.
         create_only: Properties that cannot change in place, as dotted names.
         identifier: Properties that make up the identifier, in order.
+        read_only_items: Read-only properties inside lists, as dotted names with ``*`` for the item.
     """
 
     type_name: str
@@ -73,10 +136,17 @@ class TypeSchema:
     read_only: tuple[str, ...]
     create_only: tuple[str, ...]
     identifier: tuple[str, ...]
+    read_only_items: tuple[str, ...] = ()
 
     def problem(self, properties: dict[str, Any]) -> str | None:
         """Say what is wrong with resolved properties, or None."""
-        error = best_match(_Validator(_without_formats(self.document)).iter_errors(properties))
+        fixed = set(self.create_only)  # what is listed as both can be given
+        found = [name for name in (*self.read_only, *self.read_only_items) if _given(properties, name)]
+        given = [name for name in found if name not in fixed]
+        if given:
+            names = ", ".join(name.replace(".", "/") for name in given)
+            return f"Properties validation failed for {self.type_name}: read-only properties cannot be given: {names}"
+        error = best_match(_Validator(self.document).iter_errors(properties))
         if error is None:
             return None
         where = "/".join(str(part) for part in error.absolute_path)
@@ -102,16 +172,17 @@ def load(type_name: str, region: str = "us-east-1") -> TypeSchema | None:
         return None
     document = json.loads((_folder() / "resources" / f"{key}.json").read_text(encoding="utf-8"))
 
-    def names(section: str) -> tuple[str, ...]:
+    def names(section: str, *, items: bool = False) -> tuple[str, ...]:
         found = (path[len(_PREFIX) :].replace("/", ".") for path in document.get(section) or ())
-        return tuple(dict.fromkeys(name for name in found if "*" not in name))
+        return tuple(dict.fromkeys(name for name in found if ("*" in name) == items))
 
     return TypeSchema(
         type_name=type_name,
         document=document,
         read_only=names("readOnlyProperties"),
-        create_only=names("createOnlyProperties"),
+        create_only=(*names("createOnlyProperties"), *names("createOnlyProperties", items=True)),
         identifier=names("primaryIdentifier"),
+        read_only_items=names("readOnlyProperties", items=True),
     )
 
 
@@ -142,20 +213,26 @@ def invent(schema: TypeSchema, attribute: str, *, partition: str, region: str, a
 
 
 def _pick(properties: Any, dotted: str) -> Any:
-    for part in dotted.split("."):
-        if not isinstance(properties, dict):
-            return None
-        properties = properties.get(part)
-    return properties
+    part, _, rest = dotted.partition(".")
+    if part == "*":
+        found: Any = list(properties) if isinstance(properties, list) else None
+        return [_pick(item, rest) if rest else item for item in found] if found is not None else None
+    if not isinstance(properties, dict):
+        return None
+    return _pick(properties.get(part), rest) if rest else properties.get(part)
 
 
-def _without_formats(value: Any) -> Any:
-    """Drop ``format``: cfn-lint's own formats (``AWS::EC2::VPC.Id``) mean nothing to jsonschema."""
-    if isinstance(value, dict):
-        return {key: _without_formats(item) for key, item in value.items() if key != "format" or isinstance(item, dict)}
-    if isinstance(value, list):
-        return [_without_formats(item) for item in value]
-    return value
+def _given(properties: Any, dotted: str) -> bool:
+    value = _pick(properties, dotted)
+    return any(item is not None and item != [] for item in _flat(value))
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    if isinstance(value, list) and value:
+        for item in value:
+            yield from _flat(item)
+    else:
+        yield value
 
 
 def _follow(schema: Any, root: dict[str, Any]) -> dict[str, Any]:

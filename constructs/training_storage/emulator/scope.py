@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from botocore.exceptions import ClientError
 
-from training_storage.emulator import clients
-from training_storage.emulator.intrinsics import Scope, text
+from training_storage.emulator import clients, parameters
+from training_storage.emulator.intrinsics import Scope
+from training_storage.emulator.partitions import URL_SUFFIXES
 from training_storage.emulator.providers import provider_for
 from training_storage.emulator.providers.base import Provider, Resource, ResourceError
 from training_storage.emulator.stack import EmulatedStack
@@ -109,11 +109,11 @@ def build(stack: EmulatedStack, template: Template, given: Mapping[str, Any]) ->
             "AWS::Region": stack.region_name,
             "AWS::StackId": stack.stack_id,
             "AWS::StackName": stack.name,
-            "AWS::URLSuffix": "amazonaws.com.cn" if stack.partition == "aws-cn" else "amazonaws.com",
+            "AWS::URLSuffix": URL_SUFFIXES.get(stack.partition, "amazonaws.com"),
         },
         mappings=template.section("Mappings"),
     )
-    scope.parameters = _parameters(stack, template, given)
+    scope.parameters = parameters.resolve(stack, template, given)
     for name in template.section("Conditions"):
         _condition(scope, template, name, ())
     scope.active = frozenset(
@@ -161,62 +161,6 @@ def _conditions_in(value: Any) -> Iterator[str]:
             yield from _conditions_in(item)
 
 
-def _parameters(stack: EmulatedStack, template: Template, given: Mapping[str, Any]) -> dict[str, Any]:
-    slots = template.section("Parameters")
-    unknown = sorted(set(given) - set(slots))
-    if unknown:
-        raise TemplateError(f"Parameters: {unknown} do not exist in the template")
-    missing = sorted(name for name, slot in slots.items() if name not in given and "Default" not in slot)
-    if missing:
-        raise TemplateError(f"Parameters: {missing} must have values")
-    stack.hidden_parameters = {name for name, slot in slots.items() if str(slot.get("NoEcho", "")).lower() == "true"}
-    return {name: _parameter(stack, name, slot, given.get(name, slot.get("Default"))) for name, slot in slots.items()}
-
-
-def _parameter(stack: EmulatedStack, name: str, slot: Mapping[str, Any], value: Any) -> Any:
-    kind = slot["Type"]
-    if kind.startswith("AWS::SSM::Parameter::Value"):
-        try:
-            answer = stack.context("").client("ssm").get_parameter(Name=str(value), WithDecryption=True)
-        except ClientError:
-            raise TemplateError(
-                f"Unable to fetch parameters [{value}] from parameter store for this account ({name})"
-            ) from None
-        found = str(answer["Parameter"]["Value"])
-        return found.split(",") if "<List<" in kind or "CommaDelimitedList" in kind else found
-    listed = kind == "CommaDelimitedList" or kind.startswith("List<")
-    items = [item.strip() for item in text(value).split(",")] if listed and not isinstance(value, list) else value
-    for item in items if listed else [items]:
-        _check_parameter(name, slot, item)
-    if kind in ("Number", "List<Number>"):
-        numbers = [_number(name, item) for item in (items if listed else [items])]
-        return numbers if listed else numbers[0]
-    return items if listed else text(items)
-
-
-def _number(name: str, value: Any) -> int | float:
-    try:
-        return int(value) if re.fullmatch(r"-?\d+", str(value)) else float(value)
-    except ValueError:
-        raise TemplateError(f"Parameter '{name}' must be a number, got {value!r}") from None
-
-
-def _check_parameter(name: str, slot: Mapping[str, Any], value: Any) -> None:
-    allowed = slot.get("AllowedValues")
-    if allowed is not None and text(value) not in [text(item) for item in allowed]:
-        raise TemplateError(f"Parameter '{name}' must be one of AllowedValues {allowed}, got {value!r}")
-    pattern = slot.get("AllowedPattern")
-    if pattern is not None and re.fullmatch(pattern, text(value)) is None:
-        raise TemplateError(f"Parameter '{name}' must match pattern {pattern}, got {value!r}")
-    size = len(text(value))
-    if size < int(slot.get("MinLength", 0)) or size > int(slot.get("MaxLength", size)):
-        raise TemplateError(f"Parameter '{name}' has a length of {size}, outside MinLength and MaxLength")
-    if "MinValue" in slot and float(value) < float(slot["MinValue"]):
-        raise TemplateError(f"Parameter '{name}' must be a number not less than {slot['MinValue']}, got {value!r}")
-    if "MaxValue" in slot and float(value) > float(slot["MaxValue"]):
-        raise TemplateError(f"Parameter '{name}' must be a number not greater than {slot['MaxValue']}, got {value!r}")
-
-
 def in_order(stack: EmulatedStack, template: Template, scope: Scope) -> dict[str, tuple[str, ...]]:
     """Check all types and references, and return the resources with what each waits for, in an order that works.
 
@@ -224,42 +168,56 @@ def in_order(stack: EmulatedStack, template: Template, scope: Scope) -> dict[str
         TemplateError: Unknown types, references that point nowhere, attributes that a type lacks, or a circle.
     """
     problems: list[str] = []
-    unknown = sorted(
-        {
-            kind
-            for logical_id, kind in ((name, entry["Type"]) for name, entry in template.resources.items())
-            if logical_id in scope.active and provider_for(kind, stack.region_name) is None
-        }
-    )
+    # CloudFormation looks at the whole template here, also at what conditions leave out.
+    kinds = {entry["Type"] for entry in template.resources.values()}
+    unknown = sorted(kind for kind in kinds if provider_for(kind, stack.region_name) is None)
     if unknown:
         raise TemplateError(f"Template format error: Unrecognized resource types: {unknown}")
     waits: dict[str, tuple[str, ...]] = {}
     for logical_id, entry in template.resources.items():
-        if logical_id not in scope.active:
-            continue
-        needed = dict.fromkeys(name for name in depends_on(entry) if name in scope.active)
         problems += [
             f"Unresolved resource dependencies [{name}] in DependsOn of {logical_id}"
             for name in depends_on(entry)
             if name not in template.resources
         ]
-        problems += _dangling(stack, template, scope, entry.get("Properties"), logical_id)
-        for name, _ in references(entry.get("Properties"), scope.conditions):
+        values = [entry.get(key) for key in _WITH_FUNCTIONS]
+        if "{{resolve:ssm-secure:" in str(values) and entry["Type"] not in _SECURE:
+            problems.append(f"SSM Secure reference is not supported in: [{entry['Type']}] ({logical_id})")
+        problems += _nowhere(stack, template, scope, values, logical_id)
+        if logical_id not in scope.active:
+            continue
+        problems += _left_out(scope, template, values, logical_id)
+        needed = dict.fromkeys(name for name in depends_on(entry) if name in scope.active)
+        for name, _ in references(values, scope.conditions):
             if name in scope.active:
                 needed[name] = None
-        waits[logical_id] = tuple(name for name in needed if name != logical_id)
+        waits[logical_id] = tuple(needed)
     for name, output in template.section("Outputs").items():
+        problems += _nowhere(stack, template, scope, output["Value"], f"output {name}")
         if _holds(scope, output, name):
-            problems += _dangling(stack, template, scope, output.get("Value"), f"output {name}")
+            problems += _left_out(scope, template, output["Value"], f"output {name}")
     if problems:
         raise TemplateError("Template format error: " + "; ".join(dict.fromkeys(problems)))
     return _sorted(waits)
 
 
-def _dangling(stack: EmulatedStack, template: Template, scope: Scope, value: Any, where: str) -> list[str]:
+# The parts of a resource in which CloudFormation resolves functions.
+_WITH_FUNCTIONS = ("Properties", "Metadata", "CreationPolicy", "UpdatePolicy")
+
+# Types that take secure strings of Parameter Store, in one property or another:
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/dynamic-references-ssm-secure-strings.html
+_SECURE = {
+    "AWS::DirectoryService::MicrosoftAD", "AWS::DirectoryService::SimpleAD", "AWS::ElastiCache::ReplicationGroup",
+    "AWS::IAM::User", "AWS::KinesisFirehose::DeliveryStream", "AWS::OpsWorks::App", "AWS::OpsWorks::Stack",
+    "AWS::RDS::DBCluster", "AWS::RDS::DBInstance", "AWS::Redshift::Cluster",
+}  # fmt: skip
+
+
+def _nowhere(stack: EmulatedStack, template: Template, scope: Scope, value: Any, where: str) -> list[str]:
+    """Find references to names and attributes that do not exist, in branches that are not taken too."""
     problems = []
-    for name, attribute in references(value, scope.conditions):
-        if name in scope.active:
+    for name, attribute in references(value, {}):
+        if name in template.resources:
             provider = provider_for(template.resources[name]["Type"], stack.region_name)
             if attribute is not None and provider is not None and not provider.has_attribute(attribute):
                 problems.append(f"resource {name} does not support attribute type {attribute} in Fn::GetAtt ({where})")
@@ -268,6 +226,16 @@ def _dangling(stack: EmulatedStack, template: Template, scope: Scope, value: Any
         ):
             problems.append(f"Unresolved resource dependencies [{name}] in {where}")
     return problems
+
+
+def _left_out(scope: Scope, template: Template, value: Any, where: str) -> list[str]:
+    """Find references to resources that a condition leaves out."""
+    found = (name for name, _ in references(value, scope.conditions))
+    return [
+        f"Unresolved resource dependencies [{name}] in {where}"
+        for name in found
+        if name in template.resources and name not in scope.active
+    ]
 
 
 def _sorted(waits: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:

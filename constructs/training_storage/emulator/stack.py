@@ -37,6 +37,7 @@ class EmulatedStack(Stack):
         enable_termination_protection: bool = False,
         timeout_in_mins: int | None = None,
         policy: str = "",
+        disable_rollback: bool = False,
     ) -> None:
         # moto's own __init__ would start its engine; every attribute that its answers read is set here instead
         self.stack_id = stack_id
@@ -57,7 +58,7 @@ class EmulatedStack(Stack):
         self.creation_time = utcnow()
         self.status = "REVIEW_IN_PROGRESS"
         self.status_reason: str | None = None
-        self.disable_rollback = False
+        self.disable_rollback = disable_rollback
 
         self.loaded: Template | None = None
         self.resources: dict[str, Resource] = {}

@@ -13,17 +13,10 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 
-_SECTIONS = {
-    "AWSTemplateFormatVersion", "Conditions", "Description", "Mappings", "Metadata", "Outputs", "Parameters",
-    "Resources", "Rules", "Transform",
-}  # fmt: skip
-_RESOURCE_KEYS = {
-    "Condition", "CreationPolicy", "DeletionPolicy", "DependsOn", "Metadata", "Properties", "Type", "UpdatePolicy",
-    "UpdateReplacePolicy",
-}  # fmt: skip
-# Transforms whose functions are understood here; any other would change the template in ways nobody looked at.
-_TRANSFORMS = {"AWS::LanguageExtensions"}
-_POLICIES = {"Delete", "Retain", "RetainExceptOnCreate", "Snapshot"}
+from training_storage.emulator import template_format
+from training_storage.emulator.template_format import TemplateError
+
+__all__ = ["PSEUDO_PARAMETERS", "Template", "TemplateError", "depends_on", "parse", "references", "split_get_att"]
 
 PSEUDO_PARAMETERS = {
     "AWS::AccountId", "AWS::NoValue", "AWS::NotificationARNs", "AWS::Partition", "AWS::Region", "AWS::StackId",
@@ -33,12 +26,25 @@ PSEUDO_PARAMETERS = {
 SUBSTITUTION = re.compile(r"\$\{([^!}][^}]*)\}")
 
 
-class TemplateError(Exception):
-    """The template, or what it was given, cannot be deployed; CloudFormation calls this a ValidationError."""
-
-
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]
-    """YAML with the short forms of the intrinsic functions, and with dates left as text."""
+    """YAML with the short forms of the intrinsic functions, with dates left as text, and no key twice."""
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        """Refuse a key that stands there twice: the first value would be lost without a word."""
+        keys = [self.construct_object(key, deep=deep) for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+        _once(keys)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _once(keys: list[Any]) -> None:
+    twice = sorted({str(key) for key in keys if keys.count(key) > 1}) if len(set(map(str, keys))) < len(keys) else []
+    if twice:
+        raise TemplateError(f"Template format error: duplicate keys {twice}")
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    _once([key for key, _ in pairs])
+    return dict(pairs)
 
 
 def _short_form(loader: Any, suffix: str, node: Any) -> dict[str, Any]:
@@ -90,7 +96,7 @@ def parse(body: str) -> Template:
         TemplateError: Not JSON or YAML, or not the shape of a template.
     """
     try:
-        document = json.loads(body)
+        document = json.loads(body, object_pairs_hook=_pairs)
     except ValueError:
         try:
             document = yaml.load(body, Loader=_Loader)  # noqa: S506 - a SafeLoader with CloudFormation's tags
@@ -98,39 +104,8 @@ def parse(body: str) -> Template:
             raise TemplateError(f"Template format error: not valid JSON or YAML. {error}") from None
     if not isinstance(document, dict):
         raise TemplateError("Template format error: unsupported structure.")
-    unknown = sorted(set(document) - _SECTIONS)
-    if unknown:
-        raise TemplateError(f"Invalid template property or properties {unknown}")
-    transforms = document.get("Transform") or []
-    transforms = [transforms] if isinstance(transforms, str | dict) else transforms
-    foreign = [transform for transform in transforms if transform not in _TRANSFORMS]
-    if foreign:
-        raise TemplateError(f"the emulator does not run transforms: {foreign}")
-    _check_resources(document.get("Resources"))
-    for name, parameter in (document.get("Parameters") or {}).items():
-        if not isinstance(parameter, dict) or not isinstance(parameter.get("Type"), str):
-            raise TemplateError(f"Template format error: parameter {name} must have a Type.")
+    template_format.check(document, body)
     return Template(body=body, document=document)
-
-
-def _check_resources(resources: Any) -> None:
-    if not isinstance(resources, dict) or not resources:
-        raise TemplateError("Template format error: At least one Resources member must be defined.")
-    for logical_id, resource in resources.items():
-        where = f"[/Resources/{logical_id}]"
-        if not re.fullmatch(r"[A-Za-z0-9]{1,255}", str(logical_id)):
-            raise TemplateError(f"Template format error: Resource name {logical_id} is non alphanumeric.")
-        if not isinstance(resource, dict) or not isinstance(resource.get("Type"), str):
-            raise TemplateError(f"Template format error: {where} Every Resources object must contain a Type member.")
-        unknown = sorted(set(resource) - _RESOURCE_KEYS)
-        if unknown:
-            raise TemplateError(f"Invalid template resource property {unknown} in {where}")
-        if not isinstance(resource.get("Properties") or {}, dict):
-            raise TemplateError(f"Template format error: {where} Properties must be an object.")
-        for policy in ("DeletionPolicy", "UpdateReplacePolicy"):
-            value = resource.get(policy)
-            if isinstance(value, str) and value not in _POLICIES:
-                raise TemplateError(f"Template format error: {where} unrecognized {policy} {value}.")
 
 
 def depends_on(resource: Mapping[str, Any]) -> list[str]:

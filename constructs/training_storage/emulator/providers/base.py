@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +15,30 @@ from training_storage.emulator import clients, schemas
 
 
 class ResourceError(Exception):
-    """A resource cannot be created, changed or deleted; the text becomes the reason in the stack's events."""
+    """A resource cannot be created, changed or deleted; the text becomes the reason in the stack's events.
+
+    It is raised before anything is changed.
+    """
+
+
+@contextmanager
+def ignoring(*codes: str) -> Iterator[None]:
+    """Let a service say that what is to be taken away is not there."""
+    try:
+        yield
+    except ClientError as error:
+        if error_code(error) not in codes:
+            raise
+
+
+@contextmanager
+def or_undo(undo: Callable[[], Any]) -> Iterator[None]:
+    """Take back the first part of a create when a later part fails: the stack knows of no half resource."""
+    try:
+        yield
+    except Exception:
+        undo()
+        raise
 
 
 def reason(error: BaseException) -> str:
@@ -180,6 +205,10 @@ class Provider:
             if resource.properties.get(name) != properties.get(name)
         )
         raise ResourceError(f"the emulator has no update in place for {self.type_name}: {', '.join(changed)} changed")
+
+    def half_updated(self, error: Exception) -> bool:
+        """Say whether an update that failed may have changed something, so that a rollback has to update back."""
+        return not isinstance(error, ResourceError)
 
     def delete(self, context: Context, resource: Resource) -> None:
         """Delete the resource."""

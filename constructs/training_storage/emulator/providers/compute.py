@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from training_storage.emulator.providers.base import Context, Made, Provider, Resource, ResourceError
+from training_storage.emulator.providers.base import Context, Made, Provider, Resource, ResourceError, ignoring, or_undo
 from training_storage.emulator.providers.ec2_tags import TaggedProvider, retag, specification
 
 
@@ -43,10 +43,11 @@ class SecurityGroup(Provider):
             TagSpecifications=specification(context, properties, "security-group"),
         )["GroupId"]
         found = ec2.describe_security_groups(GroupIds=[group_id])["SecurityGroups"][0]
-        if properties.get("SecurityGroupEgress"):
-            # inline outbound rules stand in place of the one that allows everything
-            ec2.revoke_security_group_egress(GroupId=group_id, IpPermissions=found["IpPermissionsEgress"])
-        self._change(ec2, group_id, {}, properties)
+        with or_undo(lambda: ec2.delete_security_group(GroupId=group_id)):
+            if properties.get("SecurityGroupEgress"):
+                # inline outbound rules stand in place of the one that allows everything
+                ec2.revoke_security_group_egress(GroupId=group_id, IpPermissions=found["IpPermissionsEgress"])
+            self._change(ec2, group_id, {}, properties)
         return Made(group_id, {"Id": group_id, "GroupId": group_id, "VpcId": found["VpcId"]})
 
     def has_attribute(self, name: str) -> bool:
@@ -58,8 +59,9 @@ class SecurityGroup(Provider):
             before = [_permission(rule) for rule in old.get(name) or ()]
             after = [_permission(rule) for rule in new.get(name) or ()]
             gone, added = [rule for rule in before if rule not in after], [rule for rule in after if rule not in before]
-            if gone:
-                getattr(ec2, f"revoke_security_group_{word}")(GroupId=group_id, IpPermissions=gone)
+            for rule in gone:
+                with ignoring("InvalidPermission.NotFound"):
+                    getattr(ec2, f"revoke_security_group_{word}")(GroupId=group_id, IpPermissions=[rule])
             for rule in added:
                 getattr(ec2, f"authorize_security_group_{word}")(GroupId=group_id, IpPermissions=[rule])
 

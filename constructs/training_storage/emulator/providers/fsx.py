@@ -22,6 +22,10 @@ _FIXED = ("EfaEnabled",)
 class FileSystem(Provider):
     """AWS::FSx::FileSystem."""
 
+    def half_updated(self, error: Exception) -> bool:  # noqa: ARG002
+        """One call decides, and it comes first."""
+        return False
+
     def replaced_by(self, old: dict[str, Any], new: dict[str, Any]) -> list[str]:
         """Add what the resource reference lists for Lustre to what the registry lists."""
         before, after = old.get("LustreConfiguration") or {}, new.get("LustreConfiguration") or {}
@@ -74,6 +78,10 @@ class FileSystem(Provider):
 
 class DataRepositoryAssociation(Provider):
     """AWS::FSx::DataRepositoryAssociation."""
+
+    def half_updated(self, error: Exception) -> bool:  # noqa: ARG002
+        """One call decides, and it comes first."""
+        return False
 
     def create(self, context: Context, properties: dict[str, Any]) -> Made:
         """Link; the bucket has to exist."""

@@ -10,7 +10,7 @@ import zipfile
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
-from training_storage.emulator.providers.base import Context, Made, Provider, Resource, ResourceError
+from training_storage.emulator.providers.base import Context, Made, Provider, Resource, ResourceError, or_undo
 
 # Properties of a function that the API takes under the same name, at creation and when its configuration changes.
 _CONFIGURATION = (
@@ -51,7 +51,8 @@ class Function(Provider):
             **_names(properties),
             **more,
         )
-        self._concurrency(context, name, {}, properties)
+        with or_undo(lambda: context.client("lambda").delete_function(FunctionName=name)):
+            self._concurrency(context, name, {}, properties)
         return Made(name, {"Arn": answer["FunctionArn"]})
 
     def _concurrency(self, context: Context, name: str, old: dict[str, Any], new: dict[str, Any]) -> None:
@@ -234,10 +235,11 @@ class CustomResource(Provider):
             PhysicalResourceId=resource.physical_resource_id,
             OldResourceProperties=resource.properties,
         )
-        new_id = answer.get("PhysicalResourceId") or resource.physical_resource_id
-        if new_id != resource.physical_resource_id:
-            self._call(context, "Delete", resource.properties, PhysicalResourceId=resource.physical_resource_id)
-        return Made(new_id, answer.get("Data") or {})
+        return Made(answer.get("PhysicalResourceId") or resource.physical_resource_id, answer.get("Data") or {})
+
+    def half_updated(self, error: Exception) -> bool:  # noqa: ARG002
+        """Nobody knows what a function did before it said no: a rollback sends it the old properties."""
+        return True
 
     def delete(self, context: Context, resource: Resource) -> None:
         """Call the function with Delete."""

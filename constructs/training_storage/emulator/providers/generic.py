@@ -7,8 +7,9 @@ the shape that the schema describes, and a reference to it resolves; no describe
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from training_storage.emulator.providers.base import Context, Made, Provider, Resource
+from training_storage.emulator.providers.base import Context, Made, Provider, Resource, ResourceError
 
 
 class GenericProvider(Provider):
@@ -17,6 +18,8 @@ class GenericProvider(Provider):
     def create(self, context: Context, properties: dict[str, Any]) -> Made:
         """Remember the resource, under an id made from its identifier properties."""
         known, named = (self.schema.read_only, self.schema.identifier) if self.schema else ((), ())
+        if named and all(name in properties for name in named):
+            self._claim(context, "|".join(str(properties[name]) for name in named))
         attributes = {name: self.invented(context, name) for name in known}
         parts = []
         for name in named:
@@ -26,9 +29,27 @@ class GenericProvider(Provider):
             parts.append(str(value))
         return Made("|".join(parts) or context.generated_name(), attributes)
 
+    def _claim(self, context: Context, name: str) -> None:
+        """Refuse a name that is taken, also by a resource that a stack retained when it was deleted."""
+        taken = _names.setdefault(_backend(context), set())
+        if (self.type_name, name) in taken:
+            raise ResourceError(f"Resource of type '{self.type_name}' with identifier '{name}' already exists.")
+        taken.add((self.type_name, name))
+
     def update(self, context: Context, resource: Resource, properties: dict[str, Any]) -> Made:  # noqa: ARG002
         """Keep id and attributes; the engine keeps the new properties."""
         return Made(resource.physical_resource_id, resource.attributes, resource.state)
 
     def delete(self, context: Context, resource: Resource) -> None:
-        """Nothing outlives the stack's memory."""
+        """Forget it, and free its name."""
+        _names.setdefault(_backend(context), set()).discard((self.type_name, resource.physical_resource_id))
+
+
+# Kept by backend: a new emulator has new backends, and names are unique in an account and region.
+_names: WeakKeyDictionary[Any, set[tuple[str, str]]] = WeakKeyDictionary()
+
+
+def _backend(context: Context) -> Any:
+    from moto.cloudformation.models import cloudformation_backends
+
+    return cloudformation_backends[context.account][context.region]

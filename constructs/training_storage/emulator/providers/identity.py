@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from training_storage.emulator.providers.base import Context, Made, Provider, Resource, ResourceError
+from training_storage.emulator.providers.base import Context, Made, Provider, Resource, ResourceError, ignoring, or_undo
 
 
 def _document(value: Any) -> str:
@@ -35,18 +35,28 @@ class Role(Provider):
             **context.tagged(properties),
             **given,
         )["Role"]
-        self._policies(iam, name, {}, properties)
+        with or_undo(lambda: self._scrap(iam, name)):
+            self._policies(iam, name, {}, properties)
         return Made(name, {"Arn": role["Arn"], "RoleId": role["RoleId"]})
+
+    def _scrap(self, iam: Any, name: str) -> None:
+        for policy in iam.list_attached_role_policies(RoleName=name)["AttachedPolicies"]:
+            iam.detach_role_policy(RoleName=name, PolicyArn=policy["PolicyArn"])
+        for inline in iam.list_role_policies(RoleName=name)["PolicyNames"]:
+            iam.delete_role_policy(RoleName=name, PolicyName=inline)
+        iam.delete_role(RoleName=name)
 
     def _policies(self, iam: Any, name: str, old: dict[str, Any], new: dict[str, Any]) -> None:
         gone, added = _difference(old.get("ManagedPolicyArns"), new.get("ManagedPolicyArns"))
         for arn in gone:
-            iam.detach_role_policy(RoleName=name, PolicyArn=arn)
+            with ignoring("NoSuchEntity"):
+                iam.detach_role_policy(RoleName=name, PolicyArn=arn)
         for arn in added:
             iam.attach_role_policy(RoleName=name, PolicyArn=arn)
         gone, added = _difference(old.get("Policies"), new.get("Policies"))
         for policy in gone:
-            iam.delete_role_policy(RoleName=name, PolicyName=policy["PolicyName"])
+            with ignoring("NoSuchEntity"):
+                iam.delete_role_policy(RoleName=name, PolicyName=policy["PolicyName"])
         for policy in added:
             iam.put_role_policy(
                 RoleName=name, PolicyName=policy["PolicyName"], PolicyDocument=_document(policy["PolicyDocument"])
@@ -120,7 +130,8 @@ class InlinePolicy(Provider):
         for kind, (argument, _, delete, *_) in _PRINCIPALS.items():
             for name in properties.get(kind) or ():
                 if not (same_name and name in (keep.get(kind) or ())):
-                    getattr(iam, delete)(**{argument: name}, PolicyName=properties["PolicyName"])
+                    with ignoring("NoSuchEntity"):
+                        getattr(iam, delete)(**{argument: name}, PolicyName=properties["PolicyName"])
 
     def delete(self, context: Context, resource: Resource) -> None:
         """Take the policy away everywhere."""
@@ -139,14 +150,23 @@ class ManagedPolicy(Provider):
             PolicyDocument=_document(properties["PolicyDocument"]),
             **given,
         )["Policy"]
-        self._attach(iam, policy["Arn"], {}, properties)
+        with or_undo(lambda: self._scrap(iam, policy["Arn"])):
+            self._attach(iam, policy["Arn"], {}, properties)
         return Made(policy["Arn"], {"PolicyArn": policy["Arn"], "PolicyId": policy["PolicyId"], "IsAttachable": True})
+
+    def _scrap(self, iam: Any, arn: str) -> None:
+        held = iam.list_entities_for_policy(PolicyArn=arn)
+        for kind, (argument, _, _, _, detach) in _PRINCIPALS.items():
+            for item in held[f"Policy{kind}"]:
+                getattr(iam, detach)(**{argument: item[argument]}, PolicyArn=arn)
+        iam.delete_policy(PolicyArn=arn)
 
     def _attach(self, iam: Any, arn: str, old: dict[str, Any], new: dict[str, Any]) -> None:
         for kind, (argument, _, _, attach, detach) in _PRINCIPALS.items():
             gone, added = _difference(old.get(kind), new.get(kind))
             for name in gone:
-                getattr(iam, detach)(**{argument: name}, PolicyArn=arn)
+                with ignoring("NoSuchEntity"):
+                    getattr(iam, detach)(**{argument: name}, PolicyArn=arn)
             for name in added:
                 getattr(iam, attach)(**{argument: name}, PolicyArn=arn)
 
@@ -177,13 +197,15 @@ class InstanceProfile(Provider):
         name = properties.get("InstanceProfileName") or context.generated_name(128)
         path = {"Path": properties["Path"]} if "Path" in properties else {}
         profile = iam.create_instance_profile(InstanceProfileName=name, **path)["InstanceProfile"]
-        self._roles(iam, name, [], _names(properties.get("Roles")))
+        with or_undo(lambda: iam.delete_instance_profile(InstanceProfileName=name)):
+            self._roles(iam, name, [], _names(properties.get("Roles")))
         return Made(name, {"Arn": profile["Arn"]})
 
     def _roles(self, iam: Any, name: str, old: list[str], new: list[str]) -> None:
         gone, added = _difference(old, new)
         for role in gone:
-            iam.remove_role_from_instance_profile(InstanceProfileName=name, RoleName=role)
+            with ignoring("NoSuchEntity"):
+                iam.remove_role_from_instance_profile(InstanceProfileName=name, RoleName=role)
         for role in added:
             iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=role)
 
@@ -214,7 +236,8 @@ class Key(Provider):
         policy = {"Policy": _document(properties["KeyPolicy"])} if "KeyPolicy" in properties else {}
         tags = [{"TagKey": tag["Key"], "TagValue": tag["Value"]} for tag in context.tag_list(properties)]
         key = kms.create_key(**given, **policy, Tags=tags)["KeyMetadata"]
-        self._state(kms, key["KeyId"], properties)
+        with or_undo(lambda: kms.schedule_key_deletion(KeyId=key["KeyId"], PendingWindowInDays=7)):
+            self._state(kms, key["KeyId"], properties)
         return Made(key["KeyId"], {"KeyId": key["KeyId"], "Arn": key["Arn"]})
 
     def _state(self, kms: Any, key_id: str, properties: dict[str, Any]) -> None:

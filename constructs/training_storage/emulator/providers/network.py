@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from training_storage.emulator.providers.base import Context, Made, Provider, Resource, ResourceError
+from training_storage.emulator.providers.base import Context, Made, Provider, Resource, ResourceError, or_undo
 from training_storage.emulator.providers.ec2_tags import TaggedProvider, retag, specification
 
 
@@ -23,7 +23,8 @@ class Vpc(Provider):
             **_given(properties, "CidrBlock", "InstanceTenancy"),
             TagSpecifications=specification(context, properties, "vpc"),
         )["Vpc"]
-        self._dns(ec2, vpc["VpcId"], properties)
+        with or_undo(lambda: ec2.delete_vpc(VpcId=vpc["VpcId"])):
+            self._dns(ec2, vpc["VpcId"], properties)
         groups = ec2.describe_security_groups(Filters=[{"Name": "vpc-id", "Values": [vpc["VpcId"]]}])["SecurityGroups"]
         acls = ec2.describe_network_acls(Filters=[{"Name": "vpc-id", "Values": [vpc["VpcId"]]}])["NetworkAcls"]
         return Made(
@@ -92,7 +93,8 @@ class Subnet(Provider):
             **_given(properties, "VpcId", "CidrBlock", "AvailabilityZone", "AvailabilityZoneId", "Ipv6CidrBlock"),
             TagSpecifications=specification(context, properties, "subnet"),
         )["Subnet"]
-        self._public(ec2, subnet["SubnetId"], properties)
+        with or_undo(lambda: ec2.delete_subnet(SubnetId=subnet["SubnetId"])):
+            self._public(ec2, subnet["SubnetId"], properties)
         zone_names = {
             "AvailabilityZone": subnet["AvailabilityZone"],
             "AvailabilityZoneId": subnet["AvailabilityZoneId"],

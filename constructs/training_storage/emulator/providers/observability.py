@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from training_storage.emulator.providers.base import Context, Made, Provider, Resource
+from training_storage.emulator.providers.base import Context, Made, Provider, Resource, or_undo
 
 
 class Alarm(Provider):
@@ -62,7 +62,8 @@ class LogGroup(Provider):
         name = properties.get("LogGroupName") or context.generated_name()
         given = {"kmsKeyId": properties["KmsKeyId"]} if "KmsKeyId" in properties else {}
         logs.create_log_group(logGroupName=name, tags=context.all_tags(properties), **given)
-        self._retention(logs, name, properties)
+        with or_undo(lambda: logs.delete_log_group(logGroupName=name)):
+            self._retention(logs, name, properties)
         return Made(name, {"Arn": context.arn("logs", f"log-group:{name}:*")})
 
     def _retention(self, logs: Any, name: str, properties: dict[str, Any]) -> None:

@@ -28,6 +28,8 @@ class NestedStack(Provider):
         parameters = properties.get("Parameters") or {}
         return {
             "TemplateURL": properties["TemplateURL"],
+            # whoever deploys the outer stack has agreed to what is inside
+            "Capabilities": ["CAPABILITY_IAM", "CAPABILITY_NAMED_IAM", "CAPABILITY_AUTO_EXPAND"],
             "Parameters": [{"ParameterKey": key, "ParameterValue": str(value)} for key, value in parameters.items()],
         }
 

@@ -8,7 +8,16 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from training_storage.emulator.providers.base import Context, Made, Provider, Resource, ResourceError, error_code
+from training_storage.emulator.partitions import URL_SUFFIXES
+from training_storage.emulator.providers.base import (
+    Context,
+    Made,
+    Provider,
+    Resource,
+    ResourceError,
+    error_code,
+    or_undo,
+)
 from training_storage.emulator.providers.s3_settings import SETTINGS, UNSUPPORTED
 
 # Suffix of a directory bucket's name: https://docs.aws.amazon.com/AmazonS3/latest/userguide/directory-bucket-naming-rules.html
@@ -36,12 +45,9 @@ class Bucket(Provider):
         if properties.get("ObjectLockEnabled"):
             options["ObjectLockEnabledForBucket"] = True
         s3.create_bucket(Bucket=name, **options)
-        try:
+        with or_undo(lambda: s3.delete_bucket(Bucket=name)):
             self._apply(context, name, {}, properties)
-        except ClientError:
-            s3.delete_bucket(Bucket=name)
-            raise
-        suffix = "amazonaws.com.cn" if context.partition == "aws-cn" else "amazonaws.com"
+        suffix = URL_SUFFIXES.get(context.partition, "amazonaws.com")
         return Made(
             name,
             {
@@ -92,6 +98,17 @@ class BucketPolicy(Provider):
 
     def create(self, context: Context, properties: dict[str, Any]) -> Made:
         """Put the policy on the bucket."""
+        bucket = properties["Bucket"]
+        try:
+            context.client("s3").get_bucket_policy(Bucket=bucket)
+        except ClientError as error:
+            if error_code(error) != "NoSuchBucketPolicy":
+                raise
+        else:
+            raise ResourceError(f"The bucket policy already exists on bucket {bucket}.")
+        return self._put(context, properties)
+
+    def _put(self, context: Context, properties: dict[str, Any]) -> Made:
         bucket, policy = properties["Bucket"], properties["PolicyDocument"]
         document = policy if isinstance(policy, str) else json.dumps(policy)
         context.client("s3").put_bucket_policy(Bucket=bucket, Policy=document)
@@ -103,7 +120,7 @@ class BucketPolicy(Provider):
 
     def update(self, context: Context, resource: Resource, properties: dict[str, Any]) -> Made:  # noqa: ARG002
         """Put the new policy in place of the old one."""
-        return self.create(context, properties)
+        return self._put(context, properties)
 
     def delete(self, context: Context, resource: Resource) -> None:
         """Take the policy off the bucket."""

@@ -7,6 +7,7 @@ name, and report success where creating a resource raised. They are replaced, no
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -30,6 +31,28 @@ NO_CHANGES = "The submitted information didn't contain changes. Submit different
 
 # A stack in one of these can only be deleted (or, on AWS, brought back by ContinueUpdateRollback).
 _DEAD = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED", "UPDATE_ROLLBACK_FAILED")
+
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_CreateStack.html
+_NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]{0,127}")
+_INLINE_BYTES = 51_200
+# Types that need an acknowledgement, each with the property that makes the acknowledgement one of names:
+# https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/control-access-with-iam.html
+_IAM = {
+    "AWS::IAM::AccessKey": "",
+    "AWS::IAM::Group": "GroupName",
+    "AWS::IAM::InstanceProfile": "InstanceProfileName",
+    "AWS::IAM::ManagedPolicy": "ManagedPolicyName",
+    "AWS::IAM::Policy": "",
+    "AWS::IAM::Role": "RoleName",
+    "AWS::IAM::User": "UserName",
+    "AWS::IAM::UserToGroupAddition": "",
+}
+
+
+class InsufficientCapabilitiesError(CloudFormationError):
+    """The caller has not acknowledged what the template does."""
+
+    code = "InsufficientCapabilitiesException"
 
 
 class ChangeSetNotFoundError(CloudFormationError):
@@ -74,13 +97,14 @@ def create(
         ValidationError: The template is refused; no stack is made.
         AlreadyExistsException: A stack of that name exists.
     """
-    if find(backend, name) is not None:
-        raise AlreadyExistsException(f"Stack [{name}] already exists")
-    stack = _new_stack(backend, name, parameters, **options)
-    _check(stack, template, parameters)
-    backend.stacks[stack.stack_id] = stack
-    _run(lambda: Deployment(stack).create(template, parameters))
-    return stack
+    with DEPLOY_LOCK:
+        if find(backend, name) is not None:
+            raise AlreadyExistsException(f"Stack [{name}] already exists")
+        stack = _new_stack(backend, name, parameters, **options)
+        _check(stack, template, parameters)
+        backend.stacks[stack.stack_id] = stack
+        _run(lambda: Deployment(stack).create(template, parameters))
+        return stack
 
 
 def update(
@@ -95,24 +119,27 @@ def update(
     Raises:
         ValidationError: There is no such stack, it cannot be updated, or nothing would change.
     """
-    stack = need(backend, name)
-    if stack.status in _DEAD or stack.status == "REVIEW_IN_PROGRESS":
-        raise ValidationError(message=f"Stack:{stack.stack_id} is in {stack.status} state and can not be updated.")
-    _check(stack, template, parameters)
-    if not _differs(stack, template, parameters, tags):
-        raise ValidationError(message="No updates are to be performed.")
-    _run(lambda: Deployment(stack).update(template, parameters, tags))
-    return stack
+    with DEPLOY_LOCK:
+        stack = need(backend, name)
+        if stack.status in _DEAD or stack.status == "REVIEW_IN_PROGRESS":
+            raise ValidationError(message=f"Stack:{stack.stack_id} is in {stack.status} state and can not be updated.")
+        _check(stack, template, parameters)
+        if not _differs(stack, template, parameters, tags):
+            raise ValidationError(message="No updates are to be performed.")
+        _run(lambda: Deployment(stack).update(template, parameters, tags))
+        return stack
 
 
 def delete(backend: CloudFormationBackend, name: str, retain: tuple[str, ...] = ()) -> EmulatedStack | None:
     """Delete a stack and wait for its end; None when there is none, which CloudFormation takes for done."""
-    stack = find(backend, name)
-    if stack is None:
-        return None
-    if stack.enable_termination_protection:
-        raise ValidationError(message=f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled")
     with DEPLOY_LOCK:
+        stack = find(backend, name)
+        if stack is None:
+            return None
+        if stack.enable_termination_protection:
+            raise ValidationError(
+                message=f"Stack [{stack.name}] cannot be deleted while TerminationProtection is enabled"
+            )
         if Deployment(stack).delete(retain):
             del backend.stacks[stack.stack_id]
             backend.deleted_stacks[stack.stack_id] = stack
@@ -123,7 +150,7 @@ def delete(backend: CloudFormationBackend, name: str, retain: tuple[str, ...] = 
 
 def find(backend: CloudFormationBackend, name: str) -> EmulatedStack | None:
     """Return a living stack by name or ARN."""
-    for stack in backend.stacks.values():
+    for stack in list(backend.stacks.values()):
         if name in (stack.name, stack.stack_id) and isinstance(stack, EmulatedStack):
             return stack
     return None
@@ -138,6 +165,11 @@ def need(backend: CloudFormationBackend, name: str) -> EmulatedStack:
 
 
 def _new_stack(backend: CloudFormationBackend, name: str, parameters: dict[str, Any], **options: Any) -> EmulatedStack:
+    if not _NAME.fullmatch(name):
+        raise ValidationError(
+            message=f"1 validation error detected: Value '{name}' at 'stackName' failed to satisfy constraint: "
+            f"Member must satisfy regular expression pattern: {_NAME.pattern}"
+        )
     return EmulatedStack(  # type: ignore[abstract]
         stack_id=generate_stack_id(name, backend.region_name, backend.account_id),
         name=name,
@@ -218,34 +250,56 @@ class _Operations:
     """Operations of the CloudFormation API, as methods of moto's response class."""
 
     def create_stack(self: Any) -> ActionResult:
+        template = _parse(_body(self))
+        _acknowledged(self, template)
+        on_failure = self._get_param("OnFailure") or "ROLLBACK"
         stack = create(
             self.cloudformation_backend,
             self._get_param("StackName"),
-            _parse(_body(self)),
+            template,
             _given(self, {}),
+            disable_rollback=_flag(self, "DisableRollback") or on_failure == "DO_NOTHING",
             tags=_tags(self),
             notification_arns=self._get_param("NotificationARNs", []),
             role_arn=self._get_param("RoleARN"),
-            enable_termination_protection=bool(self._get_param("EnableTerminationProtection")),
+            enable_termination_protection=_flag(self, "EnableTerminationProtection"),
             timeout_in_mins=self._get_param("TimeoutInMinutes"),
             policy=self._get_param("StackPolicyBody") or "",
         )
+        if on_failure == "DELETE" and stack.status == "ROLLBACK_COMPLETE":
+            delete(self.cloudformation_backend, stack.stack_id)
         return ActionResult({"StackId": stack.stack_id})
 
     def update_stack(self: Any) -> ActionResult:
         stack = need(self.cloudformation_backend, self._get_param("StackName"))
         template = _parse(_body(self, stack))
+        _acknowledged(self, template)
+        stack.disable_rollback = _flag(self, "DisableRollback")
         update(self.cloudformation_backend, stack.name, template, _given(self, stack.parameters), _tags(self) or None)
         return ActionResult({"StackId": stack.stack_id})
 
     def delete_stack(self: Any) -> ActionResult:
-        delete(self.cloudformation_backend, self._get_param("StackName"), tuple(self._get_param("RetainResources", [])))
+        name, retain = self._get_param("StackName"), tuple(self._get_param("RetainResources", []))
+        stack = find(self.cloudformation_backend, name)
+        if retain and stack is not None and stack.status != "DELETE_FAILED":
+            raise ValidationError(
+                message=f"Invalid operation on stack [{stack.stack_id}]. Specify resources to retain only when a stack "
+                "is in the DELETE_FAILED state"
+            )
+        delete(self.cloudformation_backend, name, retain)
         return EmptyResult()
 
     def create_change_set(self: Any) -> ActionResult:
         backend = self.cloudformation_backend
         name, kind = self._get_param("StackName"), self._get_param("ChangeSetType") or "UPDATE"
+        if kind == "IMPORT" or self._get_param("ResourcesToImport"):
+            raise ValidationError(message="the emulator does not import existing resources into a stack")
         stack = find(backend, name)
+        if stack is not None and any(
+            item.change_set_name == self._get_param("ChangeSetName") and item.stack_id == stack.stack_id
+            for item in backend.change_sets.values()
+        ):
+            raise AlreadyExistsException(f"ChangeSet {self._get_param('ChangeSetName')} already exists")
         if kind == "UPDATE" and stack is None:
             raise ValidationError(message=f"Stack [{name}] does not exist")
         if kind == "CREATE" and stack is not None and stack.status != "REVIEW_IN_PROGRESS":
@@ -254,6 +308,7 @@ class _Operations:
             )
         parameters = _given(self, stack.parameters if stack else {})
         template = _parse(_body(self, stack))
+        _acknowledged(self, template, macros=False)  # a change set shows what a macro made
         if stack is None:
             stack = _new_stack(backend, name, parameters, tags=_tags(self), role_arn=self._get_param("RoleARN"))
             _check(stack, template, parameters)
@@ -290,9 +345,12 @@ class _Operations:
                 message=f"ChangeSet [{change_set.change_set_id}] cannot be executed in its current status of "
                 f"[{change_set.status}]"
             )
-        stack.disable_rollback = bool(self._get_param("DisableRollback"))
+        stack.disable_rollback = _flag(self, "DisableRollback")
         with DEPLOY_LOCK:
-            del self.cloudformation_backend.change_sets[change_set.change_set_id]
+            # the others were made against what is about to change
+            sets = self.cloudformation_backend.change_sets
+            for key in [key for key, item in sets.items() if item.stack_id == stack.stack_id]:
+                del sets[key]
             deployment = Deployment(stack)
             if change_set.change_set_type == "CREATE":
                 stack.tags = dict(change_set.tags or {})
@@ -316,7 +374,7 @@ class _Operations:
 
     def update_termination_protection(self: Any) -> ActionResult:
         stack = need(self.cloudformation_backend, self._get_param("StackName"))
-        stack.enable_termination_protection = bool(self._get_param("EnableTerminationProtection"))
+        stack.enable_termination_protection = _flag(self, "EnableTerminationProtection")
         return ActionResult({"StackId": stack.stack_id})
 
 
@@ -331,11 +389,38 @@ def _change_set(response: Any) -> _ChangeSet:
     raise ChangeSetNotFoundError(f"ChangeSet [{name}] does not exist")
 
 
+def _flag(response: Any, name: str) -> bool:
+    return str(response._get_param(name, False)).lower() == "true"
+
+
+def _acknowledged(response: Any, template: Template, *, macros: bool = True) -> None:
+    """Refuse a template that makes identities, or uses a macro, without the caller's word for it."""
+    given, needed = set(response._get_param("Capabilities", [])), ""
+    for resource in template.resources.values():
+        name = _IAM.get(resource["Type"])
+        if name is None:
+            continue
+        if name and (resource.get("Properties") or {}).get(name) is not None:
+            needed = "CAPABILITY_NAMED_IAM"
+            break
+        needed = "CAPABILITY_IAM"
+    enough = {"CAPABILITY_IAM": {"CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"}}.get(needed, {needed})
+    if needed and not enough & given:
+        raise InsufficientCapabilitiesError(f"Requires capabilities : [{needed}]")
+    if macros and template.section("Transform") and "CAPABILITY_AUTO_EXPAND" not in given:
+        raise InsufficientCapabilitiesError("Requires capabilities : [CAPABILITY_AUTO_EXPAND]")
+
+
 def _body(response: Any, stack: EmulatedStack | None = None) -> str:
     if stack is not None and response._get_bool_param("UsePreviousTemplate", False):
         return str(stack.template)
     body, url = response._get_param("TemplateBody"), response._get_param("TemplateURL")
     if body:
+        if len(str(body).encode()) > _INLINE_BYTES:
+            raise ValidationError(
+                message=f"1 validation error detected: Value at 'templateBody' failed to satisfy constraint: "
+                f"Member must have length less than or equal to {_INLINE_BYTES}"
+            )
         return str(body)
     if not url:
         raise ValidationError(message="Either Template URL or Template Body must be specified.")
@@ -364,6 +449,13 @@ def install(patches: Patches) -> None:
     for name, function in vars(_Operations).items():
         if not name.startswith("_"):
             patches.set(CloudFormationResponse, name, function)
+
+    def no_stack_sets(_self: Any, *_: Any, **__: Any) -> Any:
+        # moto would make the stacks of a stack set with its own engine, which skips what it does not know
+        raise ValidationError(message="the emulator does not run stack sets")
+
+    for name in ("create_stack_set", "update_stack_set", "create_stack_instances", "update_stack_instances"):
+        patches.set(CloudFormationResponse, name, no_stack_sets)
     summary = CloudFormationResponse.get_template_summary
 
     def get_template_summary(self: Any) -> ActionResult:
