@@ -43,6 +43,9 @@ class ComputeStack(cdk.Stack):
         )
         _acknowledge_object_wildcards(self, lake)
         cdk.CfnOutput(self, "AutoScalingGroupName", value=self.fleet.auto_scaling_group.ref)
+        # The dashboard refers to the group. The export stays without a dashboard, so that switching monitoring off does
+        # not take away what the monitoring stack, which is still there then, imports.
+        self.export_value(self.fleet.auto_scaling_group.ref)
 
 
 def _acknowledge_object_wildcards(stack: ComputeStack, lake: LakeStack) -> None:

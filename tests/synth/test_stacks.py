@@ -10,6 +10,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk.assertions import Template
+from ruamel.yaml import YAML
 
 from tests.assemblies import EXAMPLES, ROOT, Assembly, example, synthesize
 from training_storage.errors import NotDeployableError, ValidationError
@@ -285,3 +286,13 @@ def test_a_foreign_source_bucket_is_linked_and_readable(app: cdk.App) -> None:
     links = template.find_resources("AWS::FSx::DataRepositoryAssociation")
     sources = [link["Properties"]["DataRepositoryPath"] for link in links.values()]
     assert "s3://their-bucket/images/" in sources
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_monitoring_off_changes_no_stack_that_stays(name: str) -> None:
+    # the monitoring stack is still there at that deploy: an export that it imports cannot be taken away
+    data = YAML(typ="safe").load((ROOT / "examples" / f"{name}.yaml").read_text(encoding="utf-8"))
+    without = synthesize({**data, "monitoring": {"enabled": False}}).templates
+    assert set(example(name).templates) - set(without) == {f"{name}-monitoring"}
+    for stack, template in without.items():
+        assert template == example(name).templates[stack]

@@ -78,7 +78,8 @@ class GpuFleet(Construct):
         purchase: ``on-demand`` (the default), ``spot``, ``reservation`` or ``capacity-block``.
         capacity_reservation_id: The reservation or block to launch into.
         capacity_reservation_resource_group_arn: In place of the id, a resource group of reservations.
-        start: Capacity block only: when the fleet scales up from 0. Left out: somebody scales it by hand.
+        start: Capacity block only: when the fleet scales up from 0; it must lie ahead when the stack is deployed, since
+            EC2 Auto Scaling refuses a time that has passed. Left out: somebody scales it by hand.
         end: Capacity block only: when it scales down to 0. A block ends at 11:30 UTC, and EC2 starts to terminate
             instances at 11:00 (10:30 on P6e-GB200); an ``end`` within 30 minutes of that, or later, is moved to 30
             minutes before it, with a warning. Whatever is not durable by then is lost. Left out: EC2 ends the

@@ -60,7 +60,8 @@ class DataLake(Construct):
         construct_id: Id in the parent.
         bucket: A bucket that exists already. Left out, a bucket is made. Goes with ``encryption_key`` only.
         bucket_name: Name of the new bucket, no dots. Left out, a name is made of the stack's name and id.
-        encryption: ``s3`` or ``kms``. Left out, or a token, ``kms`` with Bucket Keys.
+        encryption: ``s3`` or ``kms``. Left out, or a token, ``kms`` with Bucket Keys. A later change counts for new
+            objects only: older ones stay under the old key, which is kept, and grants no longer reach it.
         encryption_key: Key of the bucket. Left out with ``kms``, a key of its own with yearly rotation is made, whose
             policy lets FSx use it for linked file systems. For an existing bucket: the key it is encrypted with, so
             that grants reach it; left out, the key that the bucket object knows.
@@ -201,7 +202,7 @@ class DataLake(Construct):
             object_ownership=s3.ObjectOwnership.BUCKET_OWNER_ENFORCED,
             versioned=versioned,
             removal_policy=removal_policy,
-            lifecycle_rules=_lifecycle(ages, versioned=versioned),
+            lifecycle_rules=_lifecycle(ages),
         )
         keep_on_replacement(bucket)
         _nag.acknowledge(
@@ -310,8 +311,9 @@ def _plain(prefix: str) -> str:
     return normalized_prefix(prefix) if concrete(prefix) is not None else prefix
 
 
-def _lifecycle(ages: dict[str, cdk.Duration], *, versioned: bool) -> list[s3.LifecycleRule]:
-    rules = [
+def _lifecycle(ages: dict[str, cdk.Duration]) -> list[s3.LifecycleRule]:
+    """Return the lifecycle rules; that of noncurrent versions without versioning too, which may have been on before."""
+    return [
         s3.LifecycleRule(
             id="incomplete-uploads",
             abort_incomplete_multipart_upload_after=ages["abort_incomplete_multipart_upload_after"],
@@ -327,13 +329,9 @@ def _lifecycle(ages: dict[str, cdk.Duration], *, versioned: bool) -> list[s3.Lif
             ],
         ),
         s3.LifecycleRule(id="logs", prefix="logs/", expiration=ages["logs_expire_after"]),
+        s3.LifecycleRule(
+            id="noncurrent-versions",
+            noncurrent_version_expiration=ages["noncurrent_versions_expire_after"],
+            expired_object_delete_marker=True,
+        ),
     ]
-    if versioned:
-        rules.append(
-            s3.LifecycleRule(
-                id="noncurrent-versions",
-                noncurrent_version_expiration=ages["noncurrent_versions_expire_after"],
-                expired_object_delete_marker=True,
-            )
-        )
-    return rules
