@@ -12,7 +12,8 @@ BIN := $(CURDIR)/$(VENV)/bin
 STAMP := $(VENV)/.installed
 FOLDER := $(VENV)/.folder
 TARGET ?= emulator
-WORKLOAD ?= examples/llama3-70b.yaml
+# Left out: examples/llama3-70b.yaml in the emulator; a real account wants one that was chosen.
+WORKLOAD ?=
 
 # Node 24 and the CDK command line come from the virtual environment; nothing of the machine's own is used.
 export PATH := $(BIN):$(PATH)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,7 @@ from training_storage.cli.report import report
 from training_storage.errors import AwsError
 
 ROOT = Path(__file__).resolve().parents[1]
+EXAMPLE = ROOT / "examples" / "llama3-70b.yaml"
 OUTPUTS = ROOT / ".make" / "outputs.json"
 INSIDE = "TRAINING_STORAGE_DEPLOY_INSIDE"
 
@@ -30,8 +32,12 @@ def main() -> int:
     """Run the deployment; return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--target", choices=["emulator", "aws"], default="emulator")
-    parser.add_argument("--workload", type=Path, default=ROOT / "examples" / "llama3-70b.yaml")
+    parser.add_argument("--workload", type=Path, help=f"workload file (default, for the emulator: {EXAMPLE.name})")
     arguments = parser.parse_args()
+    if arguments.workload is None or arguments.workload == Path():
+        if arguments.target == "aws":
+            parser.error("a real account needs a workload that was chosen on purpose: add WORKLOAD=FILE")
+        arguments.workload = EXAMPLE
     try:
         workload = load_workload(arguments.workload)
         if arguments.target == "emulator" and INSIDE not in os.environ:
@@ -40,7 +46,8 @@ def main() -> int:
     except TrainingStorageError as error:
         return report(error, as_json=False)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        if INSIDE not in os.environ:
+            print("interrupted", file=sys.stderr)
         return 130
 
 
@@ -57,7 +64,13 @@ def _again_inside_the_emulator(path: Path, workload: Workload) -> int:
 
 def _cdk(*arguments: str) -> int:
     print(f"\n$ cdk {' '.join(arguments)}", flush=True)
-    return subprocess.run(["cdk", *arguments], cwd=ROOT, check=False).returncode  # noqa: S603, S607 - from the PATH
+    # The launchers around Node answer Ctrl-C with a traceback; they inherit that it is ignored, and Node takes it back.
+    return subprocess.run(  # noqa: S603 - our own command
+        ["cdk", *arguments],  # noqa: S607 - from the PATH
+        cwd=ROOT,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+    ).returncode
 
 
 def _account_of_the_caller(region: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -89,6 +90,45 @@ def test_a_workload_that_is_not_there_is_2(
     assert call(tool, monkeypatch, "--workload", "fisrt.yaml") == 2
     assert capsys.readouterr().err.splitlines()[:2] == ["fisrt.yaml: 1 problem", "  there is no such file"]
     assert started == []
+
+
+@pytest.mark.parametrize("given", [[], ["--workload", ""]], ids=["left out", "empty"])
+def test_a_real_account_never_gets_the_example_by_default(
+    tool: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    started: list[list[str]],
+    capsys: pytest.CaptureFixture[str],
+    given: list[str],
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        call(tool, monkeypatch, "--target", "aws", *given)
+    assert left.value.code == 2
+    assert "add WORKLOAD=FILE" in capsys.readouterr().err
+    assert started == []
+
+
+@pytest.mark.parametrize("given", [[], ["--workload", ""]], ids=["left out", "empty"])
+def test_the_emulator_gets_the_example_by_default(
+    tool: ModuleType, monkeypatch: pytest.MonkeyPatch, started: list[list[str]], given: list[str]
+) -> None:
+    assert call(tool, monkeypatch, *given) == 0
+    assert started[0][-1] == EXAMPLE
+
+
+@pytest.mark.slow
+def test_ctrl_c_reaches_node_and_not_its_launchers(
+    tool: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A launcher in Python around Node, as the index has them; the terminal interrupts both."""
+    launcher = tmp_path / "cdk"
+    script = "process.kill(process.ppid, 'SIGINT'); process.kill(process.pid, 'SIGINT'); setTimeout(() => {}, 30000)"
+    launcher.write_text(
+        f"#!{sys.executable}\nimport subprocess, sys\nsys.exit(subprocess.call(['node', '-e', {script!r}]))\n"
+    )
+    launcher.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    assert tool._cdk("deploy") != 0
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_an_interrupted_deployment_is_130_without_a_traceback(
