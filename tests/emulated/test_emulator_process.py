@@ -337,6 +337,7 @@ def test_how_a_command_can_end(words: list[str], code: int, said: str, capfd: py
     assert said in capfd.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_command_may_write_anything_and_much_of_it(tmp_path: Path) -> None:
     code = "import sys; sys.stdout.buffer.write(bytes(range(256)) * 20000); sys.stderr.buffer.write(b'\\xff' * 100000)"
     done = subprocess.run(
@@ -361,6 +362,7 @@ def test_the_dashes_that_were_forgotten() -> None:
     assert " -- " in done.stderr
 
 
+@pytest.mark.slow
 def test_a_strange_environment(tmp_path: Path) -> None:
     """A home that cannot be written, proxies, a profile that does not exist, a broken configuration."""
     home = tmp_path / "home"
@@ -397,6 +399,7 @@ def alive(pid: int) -> bool:
     return state != "Z"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads process states from /proc")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_nothing_is_left_running(tmp_path: Path, number: signal.Signals) -> None:

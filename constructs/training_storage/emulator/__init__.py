@@ -21,8 +21,10 @@ What it shows:
   stack back with its reason; an update touches what changed and nothing else; what is retained is still there.
 - Code runs: Python Lambda handlers (as processes), custom resources, state machines.
 
-Nothing is skipped in silence: a type without a model and without a registry schema, a reference to nothing, a property
-that the registry does not know, an update that has no implementation: each fails the deploy.
+Nothing is skipped in silence: a type without a model and without a registry schema, a reference to nothing (also in a
+branch that is not taken), a property that the registry does not know or that only the service writes, a name that is
+taken, an update that has no implementation: each fails the deploy. So does what is not built here: transforms other
+than the language extensions, snapshots as a deletion policy, imports into a stack, stack sets.
 
 What it cannot show:
 
