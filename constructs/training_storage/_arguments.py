@@ -60,6 +60,16 @@ def misfits(arguments: Mapping[str, tuple[object, Kind]]) -> list[Problem]:
     ]
 
 
+def misfits_among(kinds: Mapping[str, Kind], values: Mapping[str, object]) -> list[Problem]:
+    """Return a problem for each argument of another kind.
+
+    Args:
+        kinds: Kind by the name of the argument.
+        values: Values by name; others are passed over, so that a constructor can give its ``locals()``.
+    """
+    return misfits({name: (values[name], kind) for name, kind in kinds.items()})
+
+
 def _fits(value: object, kind: Kind) -> bool:
     if value is None:
         return kind.optional

@@ -25,7 +25,6 @@ from training_storage._arguments import (
     WHOLE,
     Kind,
     has,
-    misfits,
     optional,
 )
 from training_storage._tokens import concrete, is_concrete
@@ -34,7 +33,7 @@ from training_storage.compute.mount_model import LustreMount
 from training_storage.compute.mounts import NodeStorage
 from training_storage.errors import Problem
 
-_KINDS: Final[Mapping[str, Kind]] = {
+FLEET_KINDS: Final[Mapping[str, Kind]] = {
     "vpc": VPC,
     # Several subnets have a message of their own.
     "subnet": replace(SUBNET, fits=lambda value: isinstance(value, list | tuple) or SUBNET.fits(value)),
@@ -76,11 +75,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
     "signal_timeout": optional(DURATION),
     "catalog": optional(CATALOG),
 }
-
-
-def kind_problems(**arguments: object) -> list[Problem]:
-    """Return what is of another kind than the arguments of a fleet, by their names."""
-    return misfits({name: (value, _KINDS[name]) for name, value in arguments.items()})
+"""Kind of each argument of ``GpuFleet``."""
 
 
 def role_problems(stack: cdk.Stack, role: iam.IRole | None) -> list[Problem]:

@@ -14,6 +14,7 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from training_storage import _nag
+from training_storage._arguments import misfits_among
 from training_storage._tokens import concrete, is_concrete
 from training_storage.catalog import Catalog, default_catalog
 from training_storage.catalog.model import InstanceType
@@ -27,7 +28,7 @@ from training_storage.compute.capacity import (
 )
 from training_storage.compute.efa import add_self_rules, late_group_ids, network_interfaces
 from training_storage.compute.fleet_checks import (
-    kind_problems,
+    FLEET_KINDS,
     public_name,
     role_problems,
     seconds_of,
@@ -155,32 +156,7 @@ class GpuFleet(Construct):
         catalog: Catalog | None = None,
     ) -> None:
         where = f"{scope.node.path}/{construct_id}".lstrip("/")
-        if wrong := kind_problems(
-            vpc=vpc,
-            subnet=subnet,
-            instance_type=instance_type,
-            instance_count=instance_count,
-            max_instance_count=max_instance_count,
-            purchase=purchase,
-            capacity_reservation_id=capacity_reservation_id,
-            capacity_reservation_resource_group_arn=capacity_reservation_resource_group_arn,
-            start=start,
-            end=end,
-            placement_group=placement_group,
-            efa=efa,
-            type_facts=type_facts,
-            image=image,
-            security_group=security_group,
-            role=role,
-            storage=storage,
-            user_commands=user_commands,
-            user_data=user_data,
-            root_volume_gib=root_volume_gib,
-            root_device_name=root_device_name,
-            signal=signal,
-            signal_timeout=signal_timeout,
-            catalog=catalog,
-        ):
+        if wrong := misfits_among(FLEET_KINDS, locals()):
             raise ValidationError(wrong, where=where)
         known_type, count = concrete(instance_type), concrete(instance_count)
         facts = type_facts if type_facts is not None else _row(known_type, catalog)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Literal
 
 import aws_cdk as cdk
@@ -15,28 +14,14 @@ from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from training_storage._arguments import (
-    CATALOG,
-    CLIENT,
-    FLAG,
-    KEY,
-    LOG_GROUP,
-    REMOVAL,
-    SECURITY_GROUP,
-    SUBNET,
-    TEXT,
-    VPC,
-    WHOLE,
-    Kind,
-    misfits,
-    optional,
-)
+from training_storage._arguments import CLIENT, misfits, misfits_among
 from training_storage.catalog import Catalog, default_catalog
 from training_storage.errors import NotDeployableError, Problem, ValidationError
 from training_storage.rules.base import find_problems, relabel
 from training_storage.rules.links import LinkSettings
 from training_storage.rules.lustre import LUSTRE_CONSTRUCT_PATHS, LUSTRE_RULES, LustreSettings
 from training_storage.tiers import _security_groups, _warnings
+from training_storage.tiers._lustre_arguments import LUSTRE_KINDS, one_log_group
 from training_storage.tiers._names import unique_name
 from training_storage.tiers._removal import keep_on_replacement, require_keep_or_delete
 from training_storage.tiers._tokens import concrete, is_concrete, whole
@@ -50,14 +35,6 @@ DEFAULT_MAINTENANCE: Final = "7:04:00"
 
 DEFAULT_LOG_RETENTION: Final = logs.RetentionDays.SIX_MONTHS
 """As long as the lake keeps logs."""
-
-_RETENTION: Final = Kind(
-    allowed="a RetentionDays of the CDK",
-    fits=lambda value: isinstance(value, logs.RetentionDays),
-    fix="logs.RetentionDays.SIX_MONTHS",
-)
-_SUBNET_OR_SEVERAL: Final = replace(SUBNET, fits=lambda value: isinstance(value, list | tuple) or SUBNET.fits(value))
-"""Several subnets are a rule's to refuse, which says why there is only one."""
 
 _LONGEST_LOG_GROUP_NAME: Final = 512
 _LOG_GROUP_PREFIX: Final = "/aws/fsx/"
@@ -164,30 +141,7 @@ class LustreFileSystem(Construct):
         catalog: Catalog | None = None,
     ) -> None:
         where = f"{scope.node.path}/{construct_id}".lstrip("/")
-        if wrong := misfits(
-            {
-                "vpc": (vpc, VPC),
-                "subnet": (subnet, _SUBNET_OR_SEVERAL),
-                "storage_capacity_gib": (storage_capacity_gib, WHOLE),
-                "deployment_type": (deployment_type, TEXT),
-                "storage_type": (storage_type, TEXT),
-                "per_unit_storage_throughput": (per_unit_storage_throughput, optional(WHOLE)),
-                "metadata_mode": (metadata_mode, optional(TEXT)),
-                "metadata_iops": (metadata_iops, optional(WHOLE)),
-                "efa_enabled": (efa_enabled, FLAG),
-                "data_compression_type": (data_compression_type, TEXT),
-                "file_system_type_version": (file_system_type_version, TEXT),
-                "kms_key": (kms_key, optional(KEY)),
-                "security_group": (security_group, optional(SECURITY_GROUP)),
-                "manage_security_group_rules": (manage_security_group_rules, FLAG),
-                "log_group": (log_group, optional(LOG_GROUP)),
-                "log_retention": (log_retention, optional(_RETENTION)),
-                "weekly_maintenance_start_time": (weekly_maintenance_start_time, TEXT),
-                "automatic_backup_retention_days": (automatic_backup_retention_days, optional(WHOLE)),
-                "removal_policy": (removal_policy, optional(REMOVAL)),
-                "catalog": (catalog, optional(CATALOG)),
-            }
-        ):
+        if wrong := misfits_among(LUSTRE_KINDS, locals()):
             raise ValidationError(wrong, where=where)
         lustre = (catalog or default_catalog()).lustre
         option = lustre.option(concrete(deployment_type) or "", concrete(storage_type) or "")
@@ -222,7 +176,7 @@ class LustreFileSystem(Construct):
                 f"has no construct for it{linked}; use SSD"
             )
         problems += relabel(find_problems(LUSTRE_RULES, settings), LUSTRE_CONSTRUCT_PATHS)
-        problems += _exclusive(log_group, log_retention)
+        problems += one_log_group(log_group, log_retention)
         problems += require_keep_or_delete(removal_policy)
         if problems:
             raise ValidationError(problems, where=where)
@@ -466,16 +420,3 @@ class LustreFileSystem(Construct):
             batch_import_meta_data_on_create=batch_import_meta_data_on_create,
             imported_file_chunk_size_mib=imported_file_chunk_size_mib,
         )
-
-
-def _exclusive(log_group: logs.ILogGroup | None, log_retention: logs.RetentionDays | None) -> list[Problem]:
-    if log_group is None or log_retention is None:
-        return []
-    return [
-        Problem(
-            what="a log group is given, and how long a new one would keep its events",
-            path="log_retention",
-            allowed="log_group or log_retention",
-            fix="leave one of the two out",
-        )
-    ]
