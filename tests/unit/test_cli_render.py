@@ -104,7 +104,8 @@ def test_what_is_not_known_says_so() -> None:
         "dataset": {"size": "1 TB"},
     }
     text = section(render_plan(plan(workload_from_dict(data))), "Demand and plan")
-    assert [line.split()[0] for line in text.splitlines() if line.endswith("not known")] == ["reads", "file", "required"]
+    unknown = [line.split()[0] for line in text.splitlines() if line.endswith("not known")]
+    assert unknown == ["reads", "file", "required"]
     assert "checkpoint" not in text
 
 

@@ -113,7 +113,7 @@ def test_naive_time_is_refused() -> None:
     assert [problem.path for problem in find_problems(FLEET_RULES, naive)] == ["start"]
 
 
-def problems_of_path(path: str) -> list[str]:
+def problems_of_path(path: str) -> list[str | None]:
     return [problem.rule for problem in find_problems(MOUNT_RULES, NodeSettings(mounts=(MountSettings(path=path),)))]
 
 
