@@ -24,6 +24,13 @@ from training_storage.emulator import scope as scopes
 from training_storage.emulator._moto import Patches
 from training_storage.emulator.engine import Deployment
 from training_storage.emulator.providers import provider_for
+from training_storage.emulator.services.cloudformation_requests import (
+    read_body,
+    read_flag,
+    read_parameters,
+    read_tags,
+    require_capabilities,
+)
 from training_storage.emulator.stack import DEPLOY_LOCK, EmulatedStack
 from training_storage.emulator.template import Template, TemplateError, parse
 
@@ -34,25 +41,6 @@ _DEAD = ("ROLLBACK_COMPLETE", "ROLLBACK_FAILED", "DELETE_FAILED", "UPDATE_ROLLBA
 
 # https://docs.aws.amazon.com/AWSCloudFormation/latest/APIReference/API_CreateStack.html
 _NAME = re.compile(r"[a-zA-Z][-a-zA-Z0-9]{0,127}")
-_INLINE_BYTES = 51_200
-# Types that need an acknowledgement, each with the property that makes the acknowledgement one of names:
-# https://docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/control-access-with-iam.html
-_IAM = {
-    "AWS::IAM::AccessKey": "",
-    "AWS::IAM::Group": "GroupName",
-    "AWS::IAM::InstanceProfile": "InstanceProfileName",
-    "AWS::IAM::ManagedPolicy": "ManagedPolicyName",
-    "AWS::IAM::Policy": "",
-    "AWS::IAM::Role": "RoleName",
-    "AWS::IAM::User": "UserName",
-    "AWS::IAM::UserToGroupAddition": "",
-}
-
-
-class InsufficientCapabilitiesError(CloudFormationError):
-    """The caller has not acknowledged what the template does."""
-
-    code = "InsufficientCapabilitiesException"
 
 
 class ChangeSetNotFoundError(CloudFormationError):
@@ -250,19 +238,19 @@ class _Operations:
     """Operations of the CloudFormation API, as methods of moto's response class."""
 
     def create_stack(self: Any) -> ActionResult:
-        template = _parse(_body(self))
-        _acknowledged(self, template)
+        template = _parse(read_body(self))
+        require_capabilities(self, template)
         on_failure = self._get_param("OnFailure") or "ROLLBACK"
         stack = create(
             self.cloudformation_backend,
             self._get_param("StackName"),
             template,
-            _given(self, {}),
-            disable_rollback=_flag(self, "DisableRollback") or on_failure == "DO_NOTHING",
-            tags=_tags(self),
+            read_parameters(self, {}),
+            disable_rollback=read_flag(self, "DisableRollback") or on_failure == "DO_NOTHING",
+            tags=read_tags(self),
             notification_arns=self._get_param("NotificationARNs", []),
             role_arn=self._get_param("RoleARN"),
-            enable_termination_protection=_flag(self, "EnableTerminationProtection"),
+            enable_termination_protection=read_flag(self, "EnableTerminationProtection"),
             timeout_in_mins=self._get_param("TimeoutInMinutes"),
             policy=self._get_param("StackPolicyBody") or "",
         )
@@ -272,10 +260,16 @@ class _Operations:
 
     def update_stack(self: Any) -> ActionResult:
         stack = need(self.cloudformation_backend, self._get_param("StackName"))
-        template = _parse(_body(self, stack))
-        _acknowledged(self, template)
-        stack.disable_rollback = _flag(self, "DisableRollback")
-        update(self.cloudformation_backend, stack.name, template, _given(self, stack.parameters), _tags(self) or None)
+        template = _parse(read_body(self, stack))
+        require_capabilities(self, template)
+        stack.disable_rollback = read_flag(self, "DisableRollback")
+        update(
+            self.cloudformation_backend,
+            stack.name,
+            template,
+            read_parameters(self, stack.parameters),
+            read_tags(self) or None,
+        )
         return ActionResult({"StackId": stack.stack_id})
 
     def delete_stack(self: Any) -> ActionResult:
@@ -306,11 +300,11 @@ class _Operations:
             raise ValidationError(
                 message=f"Stack [{name}] already exists and cannot be created again with the changeSet."
             )
-        parameters = _given(self, stack.parameters if stack else {})
-        template = _parse(_body(self, stack))
-        _acknowledged(self, template, macros=False)  # a change set shows what a macro made
+        parameters = read_parameters(self, stack.parameters if stack else {})
+        template = _parse(read_body(self, stack))
+        require_capabilities(self, template, macros=False)  # a change set shows what a macro made
         if stack is None:
-            stack = _new_stack(backend, name, parameters, tags=_tags(self), role_arn=self._get_param("RoleARN"))
+            stack = _new_stack(backend, name, parameters, tags=read_tags(self), role_arn=self._get_param("RoleARN"))
             _check(stack, template, parameters)
             backend.stacks[stack.stack_id] = stack
             stack.set_status("REVIEW_IN_PROGRESS", "User Initiated")
@@ -319,7 +313,7 @@ class _Operations:
         else:
             _check(stack, template, parameters)
         change_set = _ChangeSet(stack, self._get_param("ChangeSetName"), kind, template, parameters)
-        change_set.tags = _tags(self)
+        change_set.tags = read_tags(self)
         change_set.description = self._get_param("Description")
         change_set.notification_arns = self._get_param("NotificationARNs", [])
         change_set.changes = _changes(stack, template, parameters)
@@ -345,7 +339,7 @@ class _Operations:
                 message=f"ChangeSet [{change_set.change_set_id}] cannot be executed in its current status of "
                 f"[{change_set.status}]"
             )
-        stack.disable_rollback = _flag(self, "DisableRollback")
+        stack.disable_rollback = read_flag(self, "DisableRollback")
         with DEPLOY_LOCK:
             # the others were made against what is about to change
             sets = self.cloudformation_backend.change_sets
@@ -374,7 +368,7 @@ class _Operations:
 
     def update_termination_protection(self: Any) -> ActionResult:
         stack = need(self.cloudformation_backend, self._get_param("StackName"))
-        stack.enable_termination_protection = _flag(self, "EnableTerminationProtection")
+        stack.enable_termination_protection = read_flag(self, "EnableTerminationProtection")
         return ActionResult({"StackId": stack.stack_id})
 
 
@@ -387,61 +381,6 @@ def _change_set(response: Any) -> _ChangeSet:
         if meant and isinstance(item, _ChangeSet):
             return item
     raise ChangeSetNotFoundError(f"ChangeSet [{name}] does not exist")
-
-
-def _flag(response: Any, name: str) -> bool:
-    return str(response._get_param(name, False)).lower() == "true"
-
-
-def _acknowledged(response: Any, template: Template, *, macros: bool = True) -> None:
-    """Refuse a template that makes identities, or uses a macro, without the caller's word for it."""
-    given, needed = set(response._get_param("Capabilities", [])), ""
-    for resource in template.resources.values():
-        name = _IAM.get(resource["Type"])
-        if name is None:
-            continue
-        if name and (resource.get("Properties") or {}).get(name) is not None:
-            needed = "CAPABILITY_NAMED_IAM"
-            break
-        needed = "CAPABILITY_IAM"
-    enough = {"CAPABILITY_IAM": {"CAPABILITY_IAM", "CAPABILITY_NAMED_IAM"}}.get(needed, {needed})
-    if needed and not enough & given:
-        raise InsufficientCapabilitiesError(f"Requires capabilities : [{needed}]")
-    if macros and template.section("Transform") and "CAPABILITY_AUTO_EXPAND" not in given:
-        raise InsufficientCapabilitiesError("Requires capabilities : [CAPABILITY_AUTO_EXPAND]")
-
-
-def _body(response: Any, stack: EmulatedStack | None = None) -> str:
-    if stack is not None and response._get_bool_param("UsePreviousTemplate", False):
-        return str(stack.template)
-    body, url = response._get_param("TemplateBody"), response._get_param("TemplateURL")
-    if body:
-        if len(str(body).encode()) > _INLINE_BYTES:
-            raise ValidationError(
-                message=f"1 validation error detected: Value at 'templateBody' failed to satisfy constraint: "
-                f"Member must have length less than or equal to {_INLINE_BYTES}"
-            )
-        return str(body)
-    if not url:
-        raise ValidationError(message="Either Template URL or Template Body must be specified.")
-    return str(response._get_stack_from_s3_url(url))
-
-
-def _given(response: Any, previous: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters given; UsePreviousValue takes what was given before, not what it resolved to."""
-    given = {}
-    for parameter in response._get_param("Parameters", []):
-        key = parameter["ParameterKey"]
-        if not parameter.get("UsePreviousValue"):
-            given[key] = parameter.get("ParameterValue", "")
-        elif key in previous:
-            given[key] = previous[key]
-        # a previous value that was never given was the default, and still is
-    return given
-
-
-def _tags(response: Any) -> dict[str, str]:
-    return {item["Key"]: item["Value"] for item in response._get_param("Tags", [])}
 
 
 def install(patches: Patches) -> None:
