@@ -41,6 +41,7 @@ LUSTRE_OTHERS = {  # interfaces, enumerations and plain switches: no tokens of t
     "log_group",
     "log_retention",
     "removal_policy",
+    "catalog",
 }
 LINK = {
     "file_system_path": TEXT,
