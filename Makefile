@@ -32,18 +32,22 @@ setup: $(STAMP)
 ifneq ($(shell cat $(FOLDER) 2>/dev/null),$(CURDIR))
 .PHONY: $(STAMP)
 endif
-# -P is not set: app.py imports stacks from its own folder.
+# -P is not set: app.py imports stacks from its own folder. Compiling every module of aws-cdk-lib ahead would take half
+# of the time, and most are never imported.
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; add PYTHON=python3.11 to the command")'
 	@if [ "$$(cat $(FOLDER) 2>/dev/null)" != "$(CURDIR)" ] || ! "$(BIN)/python" -m pip --version >/dev/null 2>&1; then $(PYTHON) -m venv --clear $(VENV) && echo "$(CURDIR)" >$(FOLDER); fi
 	@echo 'Installing the Python packages, Node and cdk into $(VENV): once, for some minutes ...'
-	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[emulator,toolchain,dev]'
+	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[emulator,toolchain,dev]'
 	@touch $(STAMP)
 
 deploy: setup
 	@"$(BIN)/python" tools/deploy.py --target "$(TARGET)" --workload "$(WORKLOAD)"
 
-test: lint types floors unit slow
+# Type-checking runs beside the fast tests, which share one process and so one core.
+test: lint floors
+	@$(MAKE) --no-print-directory -j2 types unit
+	@$(MAKE) --no-print-directory slow
 
 lint: setup
 	ruff check .
@@ -59,7 +63,7 @@ unit: setup
 	CDK_VALIDATION=false pytest -q -m "not slow" $(PYTEST_ARGS)
 
 slow: setup
-	CDK_VALIDATION=false pytest -q -m slow $(PYTEST_ARGS)
+	CDK_VALIDATION=false pytest -q -m slow -n 2 $(PYTEST_ARGS)
 
 bench: setup
 	"$(BIN)/python" benchmarks/run.py
