@@ -73,16 +73,16 @@ print("SEEN", json.dumps([event, seen()]))
 STEPS = f"""
 cdk bootstrap aws://123456789012/us-east-1
 cdk deploy --app created --all --require-approval never
-$PYTHON look.py put
+"$PYTHON" look.py put
 cdk deploy --app created --all --require-approval never
-$PYTHON look.py again
+"$PYTHON" look.py again
 cdk diff --app grown {NAME}-hot
 cdk deploy --app grown {NAME}-hot --exclusively --require-approval never
-$PYTHON look.py grown
+"$PYTHON" look.py grown
 ! cdk deploy --app failing {NAME}-hot --exclusively --require-approval never
-$PYTHON look.py failed
+"$PYTHON" look.py failed
 cdk destroy --app grown --force {NAME}-monitoring {NAME}-compute {NAME}-hot --exclusively
-$PYTHON look.py get
+"$PYTHON" look.py get
 """
 
 

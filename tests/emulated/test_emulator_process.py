@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -406,9 +407,8 @@ def test_nothing_is_left_running(tmp_path: Path, number: signal.Signals) -> None
     """A shell that is told to end does not tell its children."""
     mark = tmp_path / "pid"
     # Every shell ignores SIGINT in what it runs in the background, so the child of the shell is in the foreground.
-    script = (
-        f'{sys.executable} -c \'import os, time; open("{mark}", "w").write(str(os.getpid())); time.sleep(120)\'; true'
-    )
+    python = shlex.quote(sys.executable)
+    script = f'{python} -c \'import os, time; open("{mark}", "w").write(str(os.getpid())); time.sleep(120)\'; true'
     with subprocess.Popen(
         [sys.executable, "-m", "training_storage", "emulate", "--", "sh", "-c", script], stdin=subprocess.DEVNULL
     ) as process:
@@ -476,9 +476,9 @@ SIZE=2400 cdk deploy --require-approval never
 SIZE=4800 cdk diff
 SIZE=4800 cdk deploy --require-approval never
 ! SIZE=1200 cdk deploy --require-approval never
-$PYTHON look.py
+"$PYTHON" look.py
 cdk destroy --force
-$PYTHON look.py
+"$PYTHON" look.py
 """
 
 
@@ -492,7 +492,7 @@ def test_the_cdk_command_line(tmp_path: Path) -> None:
         pytest.fail("the CDK command line is not on PATH: install the toolchain extra")
     (tmp_path / "app.py").write_text(APP)
     (tmp_path / "look.py").write_text(LOOK)
-    (tmp_path / "cdk.json").write_text(json.dumps({"app": f"{sys.executable} app.py"}))
+    (tmp_path / "cdk.json").write_text(json.dumps({"app": f"{shlex.quote(sys.executable)} app.py"}))
     lines = ["set -u"]
     for number, step in enumerate(STEPS.strip().splitlines()):
         run = f"if {step[2:]}; then exit {100 + number}; fi" if step[0] == "!" else f"{step} || exit {100 + number}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -327,7 +328,8 @@ def test_the_same_plan_in_every_process() -> None:
 
 @pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error() -> None:
-    command = f"{sys.executable} -m training_storage plan {EXAMPLE} | true; exit ${{PIPESTATUS[0]}}"
+    python, example = shlex.quote(sys.executable), shlex.quote(str(EXAMPLE))
+    command = f"{python} -m training_storage plan {example} | true; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", command], check=False, capture_output=True, text=True, cwd=ROOT)
     # The whole text may fit into the pipe before the reader goes.
     assert done.returncode in {0, 128 + signal.SIGPIPE}
