@@ -153,7 +153,10 @@ def size(ask: LustreAsk, tier: int, *, efa: bool, servers: int) -> Sized | None:
         return _configuration(ask, tier, efa, least, asked, wanted)
     target = wanted if ask.metadata_iops is None else float(ask.metadata_iops)
     best: Sized | None = None
+    usd_per_gib = ask.usd_per_gib.get(tier, 0.0) or 0.0
     for capacity in (least, *_larger(ask, tier, efa, least, target)):
+        if best is not None and best.usd is not None and capacity * usd_per_gib > best.usd:
+            continue  # its storage alone costs more
         if ask.metadata_iops is not None and lustre.automatic_metadata_iops(capacity) > ask.metadata_iops:
             continue
         sized = _configuration(ask, tier, efa, capacity, asked, wanted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from training_storage.catalog import Catalog
@@ -80,6 +80,16 @@ class LustreSettings(Subject):
     log_group_name: str | None = None
     client_os: str | None = None
     omitted: frozenset[str] = frozenset()
+    # Nearly every rule asks for these two, so they are looked up once.
+    _lustre: LustreCatalog = field(init=False, compare=False, repr=False)
+    _row: StorageOption | None = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        lustre = catalog_of(self).lustre
+        known = self.deployment_type is not None and self.storage_type is not None
+        row = lustre.option(self.deployment_type or "", self.storage_type or "") if known else None
+        object.__setattr__(self, "_lustre", lustre)
+        object.__setattr__(self, "_row", row)
 
 
 LUSTRE_CONSTRUCT_PATHS: Final[Mapping[str, str]] = {
@@ -114,7 +124,7 @@ LUSTRE_WORKLOAD_PATHS: Final[Mapping[str, str]] = {
 
 def lustre_of(settings: LustreSettings) -> LustreCatalog:
     """The facts of FSx for Lustre that the settings are held against."""
-    return catalog_of(settings).lustre
+    return settings._lustre
 
 
 def client_os(image: str | None, facts: InstanceType | None, catalog: Catalog) -> str | None:
@@ -133,9 +143,7 @@ def client_os(image: str | None, facts: InstanceType | None, catalog: Catalog) -
 
 def row_of(settings: LustreSettings) -> StorageOption | None:
     """The catalog row of the deployment and storage type; None where there is no such pair or it is not known."""
-    if settings.deployment_type is None or settings.storage_type is None:
-        return None
-    return lustre_of(settings).option(settings.deployment_type, settings.storage_type)
+    return settings._row
 
 
 def kind_of(settings: LustreSettings) -> str:
