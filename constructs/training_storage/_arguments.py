@@ -90,6 +90,7 @@ def _described(value: object) -> str:
 
 
 def _whole(value: object) -> bool:
+    # mypy does not see that _number has looked at the kind.
     return _number(value) and float(value).is_integer()  # type: ignore[arg-type]
 
 

@@ -167,6 +167,7 @@ def _unlike(value: object, default: object) -> str:
         return "" if isinstance(value, str) and value else f"text such as {default}"
     whole = isinstance(default, int)
     number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    # mypy does not carry the kind from number to value.
     if number and 0 <= value < inf and (value or not default):  # type: ignore[operator]
         return ""
     return f"a {'whole ' if whole else ''}number above 0 such as {default}"

@@ -159,6 +159,7 @@ def _zone(subnet: object) -> str | None:
     if subnet is None or isinstance(subnet, list | tuple):
         return None
     try:
+        # Its kind is checked with the other arguments; what is no subnet has been refused by then.
         zone = subnet.availability_zone  # type: ignore[attr-defined]
     except RuntimeError:  # an imported subnet whose zone was not given
         return None

@@ -18,7 +18,7 @@ from training_storage._arguments import misfits_among
 from training_storage._tokens import concrete, is_concrete
 from training_storage.catalog import Catalog, default_catalog
 from training_storage.catalog.model import InstanceType
-from training_storage.compute.bootstrap import Signal, plain_commands
+from training_storage.compute.bootstrap import Signal
 from training_storage.compute.capacity import (
     Purchase,
     market_options,
@@ -34,6 +34,7 @@ from training_storage.compute.fleet_checks import (
     seconds_of,
     shape_problems,
 )
+from training_storage.compute.fleet_user_data import bootstrap_user_data, size_before
 from training_storage.compute.images import default_root_device_name, image_id
 from training_storage.compute.mounts import NodeStorage
 from training_storage.compute.node_rights import (
@@ -49,7 +50,6 @@ from training_storage.rules.fleet import FLEET_RULES, FleetSettings
 
 DEFAULT_ROOT_VOLUME_GIB = 200
 """Room for a Deep Learning image, container images and environments; our choice, not a limit of AWS."""
-_LOGICAL_ID_BYTES = 255
 DEFAULT_SIGNAL_TIMEOUT_MINUTES = 60
 """No wait of ours is shorter than an hour (field report 8)."""
 
@@ -190,7 +190,7 @@ class GpuFleet(Construct):
                     image=concrete(image),
                     root_volume_gib=concrete(root_volume_gib),
                     signal_timeout_s=seconds_of(signal_timeout),
-                    user_data_bytes=_size_before(stack, storage, user_commands, user_data, signal=waits),
+                    user_data_bytes=size_before(stack, storage, user_commands, user_data, signal=waits),
                 ),
             ),
             *shape_problems(subnet, storage, user_commands, user_data),
@@ -224,7 +224,7 @@ class GpuFleet(Construct):
         # The id of the group goes into user data as text: a reference would run in a circle.
         group_id = cdk.Lazy.uncached_string(_LogicalId(self))
         target = Signal(stack_name=stack.stack_name, logical_id=group_id) if waits else None
-        self.user_data: ec2.UserData = user_data or _user_data(stack, storage, user_commands, target)
+        self.user_data: ec2.UserData = user_data or bootstrap_user_data(stack, storage, user_commands, target)
         self.node.add_validation(_UserDataSize(self))
 
         self.launch_template = ec2.CfnLaunchTemplate(
@@ -392,31 +392,6 @@ class _Rendered:
 
     def produce(self, _context: cdk.IResolveContext) -> str:
         return self._fleet.user_data.render()
-
-
-def _user_data(
-    stack: cdk.Stack, storage: NodeStorage | None, user_commands: Sequence[str], signal: Signal | None
-) -> ec2.UserData:
-    user_data = ec2.UserData.for_linux()
-    if storage is not None:
-        storage.add_to(user_data, user_commands=user_commands, signal=signal)
-    else:
-        user_data.add_commands(*plain_commands(region=stack.region, user_commands=user_commands, signal=signal))
-    return user_data
-
-
-def _size_before(
-    stack: cdk.Stack,
-    storage: NodeStorage | None,
-    user_commands: Sequence[str],
-    user_data: ec2.UserData | None,
-    *,
-    signal: bool,
-) -> int:
-    """Measure user data before the fleet is there, with the longest logical id that CloudFormation takes."""
-    target = Signal(stack_name=stack.stack_name, logical_id="x" * _LOGICAL_ID_BYTES) if signal else None
-    planned = user_data or _user_data(stack, storage, user_commands, target)
-    return worst_case_bytes(stack, planned.render())
 
 
 def _row(instance_type: str | None, catalog: Catalog | None) -> InstanceType | None:

@@ -32,6 +32,7 @@ _VALUE = re.compile(r"[^\r\n\"\\$`]*")
 """What stands the same in double quotes for a shell, for systemd and for the readers of languages."""
 
 _SYSTEM: Final = frozenset(
+    # One name a line would be twenty lines.
     "bin boot dev etc home lib lib64 opt proc root run sbin snap sys tmp usr var".split()  # noqa: SIM905
 )
 """Directories that an operating system lives in (Filesystem Hierarchy Standard); a mount on one hides it."""
@@ -74,6 +75,7 @@ _MOUNTPOINT_KINDS: Final[Mapping[str, Kind]] = {
             fits=lambda value: isinstance(value, str) and re.fullmatch(r"[a-z]{2,}(-[a-z]+)+-\d+", value) is not None,
         )
     ),
+    # mypy does not see that WHOLE has looked at the kind.
     "uid": Kind(allowed="a user id, 0 or more", fits=lambda value: WHOLE.fits(value) and value >= 0),  # type: ignore[operator]
     "gid": Kind(allowed="a group id, 0 or more", fits=lambda value: WHOLE.fits(value) and value >= 0),  # type: ignore[operator]
     "file_mode": TEXT,

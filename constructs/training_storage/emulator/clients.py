@@ -43,6 +43,7 @@ def client(service: str, account: str, region: str) -> Any:
                 inner = Session()
                 inner.register_component("data_loader", loader())
                 _session = boto3.session.Session(region_name=region, botocore_session=inner, **_CREDENTIALS)
+            # The stubs know names of services as literals only.
             made = _session.client(service, region_name=region, config=_CONFIG)  # type: ignore[call-overload]
 
             def name_account(params: dict[str, Any], **_: Any) -> None:

@@ -87,6 +87,7 @@ def _set_aside() -> Iterator[None]:
 
     in_use: list[Any] = vars(BackendDict)["_instances"]
     # S3 knows beside its backends whose each bucket is, and closes the files of all objects ever made when it is reset
+    # moto's metaclass sets these; its types do not say so.
     tracked: list[Any] = [FakeKey.instances_tracked, FakeMultipart.instances_tracked]  # type: ignore[attr-defined]
     with backend_lock:
         kept = [(backends, dict(backends)) for backends in in_use]

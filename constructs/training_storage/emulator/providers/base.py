@@ -36,7 +36,7 @@ def or_undo(undo: Callable[[], Any]) -> Iterator[None]:
     """Take back the first part of a create when a later part fails: the stack knows of no half resource."""
     try:
         yield
-    except Exception:
+    except Exception:  # whatever it was: it is raised again
         undo()
         raise
 
@@ -195,7 +195,7 @@ class Provider:
 
     def create(self, context: Context, properties: dict[str, Any]) -> Made:
         """Create the resource."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: each provider has its own
 
     def update(self, context: Context, resource: Resource, properties: dict[str, Any]) -> Made:  # noqa: ARG002
         """Change the resource in place; ``resource.properties`` are the old ones."""
@@ -212,7 +212,7 @@ class Provider:
 
     def delete(self, context: Context, resource: Resource) -> None:
         """Delete the resource."""
-        raise NotImplementedError
+        raise NotImplementedError  # abstract: each provider has its own
 
     def reference(self, context: Context, resource: Resource) -> str:  # noqa: ARG002 - some types need the context
         """What ``Ref`` gives."""
