@@ -100,7 +100,7 @@ def _one_of(draw: st.DrawFn, choices: dict[str, st.SearchStrategy[Any]], at_leas
 
 
 @st.composite
-def _compute(draw: st.DrawFn) -> tuple[Data, InstanceType | None]:
+def _compute(draw: st.DrawFn, partition: str) -> tuple[Data, InstanceType | None]:
     catalog = default_catalog()
     known = draw(st.sampled_from([True, True, True, True, False]))
     out: Data = {}
@@ -153,6 +153,8 @@ def _compute(draw: st.DrawFn) -> tuple[Data, InstanceType | None]:
         "efa": st.sampled_from(["auto", False, *([True] if has_efa else [])]),
         "image": st.sampled_from(["auto", "ami-0123456789abcdef0", "ssm:/my/image/id"]),
         "user_commands": st.lists(st.sampled_from(["echo hello", "pip install x\nrun --all", "true"]), max_size=3),
+        "security_group_id": _ids("sg"),
+        "role_arn": st.just(f"arn:{partition}:iam::111111111111:role/path/training-nodes"),
     }
     out.update(draw(_optional({}, optional)))
     return out, facts
@@ -217,7 +219,16 @@ def _checkpoints(draw: st.DrawFn) -> Data:
 
 @st.composite
 def _lustre(draw: st.DrawFn, region: str, facts: InstanceType | None) -> Data:
-    kind = draw(st.sampled_from(["", "", "PERSISTENT_2", "SCRATCH_2", "PERSISTENT_1", "tiering"]))
+    kind = draw(st.sampled_from(["", "", "PERSISTENT_2", "SCRATCH_2", "PERSISTENT_1", "tiering", "existing"]))
+    if kind == "existing":
+        return {
+            "file_system_id": draw(_ids("fs")),
+            "mount_name": draw(st.sampled_from(["fsx", "abcdefgh"])),
+            "security_group_id": draw(_ids("sg")),
+            "storage_capacity": f"{38_400 * draw(st.integers(1, 20))} GiB",
+            "per_unit_storage_throughput": draw(st.sampled_from([125, 250])),
+            "efa": False,
+        } | draw(_optional({}, {"links": _links()}))
     if kind == "tiering":
         step = draw(st.integers(1, 50))
         return {"storage_type": "INTELLIGENT_TIERING", "throughput_capacity": 4000 * step, "links": []}
@@ -232,6 +243,7 @@ def _lustre(draw: st.DrawFn, region: str, facts: InstanceType | None) -> Data:
         "compression": st.sampled_from(["lz4", "none"]),
         "removal": st.sampled_from(["retain", "delete"]),
         "file_system_type_version": st.sampled_from(["2.15"]),
+        "security_group_id": _ids("sg"),
     }
     if kind == "PERSISTENT_2":
         optional["per_unit_storage_throughput"] = st.sampled_from([125, 250, 500, 1000])
@@ -302,6 +314,49 @@ def _network(draw: st.DrawFn) -> Data:
     return out | draw(_optional({}, {"route_table_ids": st.lists(_ids("rtb"), max_size=2)}))
 
 
+def _directory_buckets(zone: str) -> st.SearchStrategy[str]:
+    return st.from_regex(r"[a-z][a-z0-9]{2,20}", fullmatch=True).map(lambda base: f"{base}--{zone}--x-s3")
+
+
+@st.composite
+def _express(draw: st.DrawFn, region: str, zone: str) -> Data:
+    out: Data = {}
+    if draw(st.booleans()):
+        out["kms_key_arn"] = _arn("kms", region, "key/01234567-89ab-cdef-0123-456789abcdef")
+    if draw(st.sampled_from([True, False, False])):
+        out["bucket_names"] = draw(st.lists(_directory_buckets(zone), unique=True, min_size=1, max_size=3))
+        return out
+    out |= draw(_optional({}, {"base_name": _names(30), "expire_after": days(1)}))
+    removal = draw(st.sampled_from([None, "retain", "delete"]))
+    if removal:
+        out["removal"] = removal
+    if removal == "delete" and draw(st.booleans()):
+        out["content_is_cache"] = True
+    return out
+
+
+@st.composite
+def _s3_files(draw: st.DrawFn) -> Data:
+    out = draw(_optional({}, {"read_only": st.booleans(), "root_access": st.booleans()}))
+    if draw(st.sampled_from([True, False, False])):
+        return out | {"file_system_id": draw(_ids("fs")), "security_group_id": draw(_ids("sg"))}
+    removal = st.sampled_from(["retain", "delete"])
+    new = {"expire_after": days(1, 365), "removal": removal, "security_group_id": _ids("sg")}
+    return out | draw(_optional({}, new))
+
+
+@st.composite
+def _mountpoint(draw: st.DrawFn, zone: str) -> Data:
+    cache = draw(st.sampled_from([None, "auto", "none", "nvme", "express"]))
+    out: Data = {} if cache is None else {"cache": cache}
+    optional: dict[str, st.SearchStrategy[Any]] = {"read_only": st.booleans()}
+    if cache == "express":
+        optional["cache_bucket"] = _directory_buckets(zone)
+    elif cache != "none":
+        optional["cache_size"] = sizes(1, 1e4)
+    return out | draw(_optional({}, optional))
+
+
 @st.composite
 def workload_dicts(draw: st.DrawFn, valid: bool = True) -> Data:
     """Workload files as plain data; every key of the file occurs.
@@ -313,11 +368,12 @@ def workload_dicts(draw: st.DrawFn, valid: bool = True) -> Data:
     catalog = default_catalog()
     regions = sorted(name for name, region in catalog.regions.items() if region.zone_ids)
     region = draw(st.one_of(st.sampled_from(["us-east-1", "us-west-2"]), st.sampled_from(regions)))
-    compute, facts = draw(_compute())
+    compute, facts = draw(_compute(catalog.regions[region].partition))
+    zone = draw(st.sampled_from(catalog.regions[region].zone_ids))
     data: Data = {
         "name": draw(_names()),
         "region": region,
-        "availability_zone_id": draw(st.sampled_from(catalog.regions[region].zone_ids)),
+        "availability_zone_id": zone,
         "compute": compute,
         "dataset": draw(_dataset(facts)),
     }
@@ -331,19 +387,9 @@ def workload_dicts(draw: st.DrawFn, valid: bool = True) -> Data:
         "network": _network(),
         "checkpoints": _checkpoints(),
         "lustre": _lustre(region, facts),
-        "express": _optional({}, {"base_name": _names(30), "expire_after": days(1)}),
-        "s3_files": _optional({}, {"read_only": st.booleans(), "root_access": st.booleans()}),
-        "mountpoint": st.one_of(
-            _optional(
-                {},
-                {
-                    "cache": st.sampled_from(["auto", "nvme", "express"]),
-                    "cache_size": sizes(1, 1e4),
-                    "read_only": st.booleans(),
-                },
-            ),
-            st.just({"cache": "none"}),
-        ),
+        "express": _express(region, zone),
+        "s3_files": _s3_files(),
+        "mountpoint": _mountpoint(zone),
         "data_lake": _data_lake(region),
         "monitoring": _optional(
             {},
@@ -374,6 +420,7 @@ _BORDERS: dict[str, list[Any]] = {
     "data_lake.checkpoints_to_infrequent_access_after": ["29d", "30d", "30.5d"],
     "data_lake.bucket_name": ["ab", "abc", "a" * 63, "a" * 64, "with.dots"],
     "express.expire_after": ["0d", "1d", "36h"],
+    "s3_files.expire_after": ["0d", "1d", "365d", "366d"],
 }
 
 

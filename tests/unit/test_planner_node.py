@@ -27,7 +27,7 @@ def mounts(made: Plan) -> dict[str, MountPlan]:
         ({"dataset.interface": "object"}, {}),
         ({"dataset.access": "read-write"}, {"/lake": "s3-files"}),
         ({"hot_tier": "express"}, {"/hot": "mountpoint", "/lake": "mountpoint"}),
-        ({"hot_tier": "express", "dataset.interface": "object"}, {}),
+        ({"hot_tier": "express", "dataset.interface": "object"}, {"/hot": "mountpoint"}),
         ({"dataset.source": GENERAL}, {"/lake": "mountpoint", "/source": "mountpoint"}),
         ({**LUSTRE, "dataset.source": GENERAL}, {"/fsx": "lustre", "/lake": "mountpoint"}),
         ({"dataset.source": GENERAL, "dataset.interface": "object"}, {}),

@@ -136,6 +136,7 @@ def check_shape(made: Plan) -> None:
         "compute",
         "lustre",
         "express",
+        "shared_cache",
         "s3_files",
         "mounts",
         "paths",
@@ -149,6 +150,8 @@ def check_shape(made: Plan) -> None:
     assert plain["cost"] is None
     assert (made.lustre is not None) is (made.tiers.hot == "lustre")
     assert (made.express is not None) is (made.tiers.hot == "express")
+    cached = any(mount.options.get("cache") == "express" for mount in made.mounts)
+    assert (made.shared_cache is not None) is cached
     assert (made.s3_files is not None) is (made.tiers.file_access == "s3-files")
 
 

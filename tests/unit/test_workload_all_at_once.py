@@ -9,7 +9,8 @@ import pytest
 from training_storage.errors import WorkloadError
 from training_storage.planner import plan
 from training_storage.workload import parse_workload, workload_from_dict
-from training_storage.workload.model import Link, Lustre, Samples
+from training_storage.workload.model import Samples
+from training_storage.workload.storage import Link, Lustre
 
 WRONG_LUSTRE = {
     "deployment_type": "SCRATCH_2",

@@ -28,6 +28,7 @@ class ObjectStorageCatalog:
         mountpoint_memory_target_version: Oldest Mountpoint that knows ``--memory-target``.
         mountpoint_memory_target_min_mib: Smallest memory target, MiB.
         mountpoint_cache_disk_share_max: Largest share of a disk for the cache: eviction is slower than fill.
+        mountpoint_shared_cache_max_object_bytes: Largest object that the shared cache in a directory bucket keeps.
         mountpoint_unknown_type_gbps: Throughput that Mountpoint assumes for a type that it does not know, Gbit/s.
         mountpoint_gbps: Mountpoint's own throughput table, Gbit/s by instance type.
         transition_min_object_kb: Objects below this size are not moved by a lifecycle rule by default, KB.
@@ -55,6 +56,7 @@ class ObjectStorageCatalog:
     mountpoint_memory_target_version: str
     mountpoint_memory_target_min_mib: int
     mountpoint_cache_disk_share_max: float
+    mountpoint_shared_cache_max_object_bytes: int
     mountpoint_unknown_type_gbps: float
     mountpoint_gbps: Mapping[str, float] = field(hash=False)
     transition_min_object_kb: int

@@ -19,13 +19,22 @@ def plan_express(draft: Draft) -> ExpressPlan:
     gets = (draft.needs.read_requests_per_s or 0.0) + (demand.restore_read_mb_per_s or 0.0) / part_mb
     puts = (demand.checkpoint_write_mb_per_s or 0.0) / part_mb
     most = max(gets / rates.express_get_requests_per_s, puts / rates.express_put_requests_per_s)
-    buckets = max(1, math.ceil(most * (1 - 1e-9)))
+    asked = max(1, math.ceil(most * (1 - 1e-9)))
+    named = len(draft.workload.express.bucket_names)
+    buckets = named or asked
     draft.choose(
         "express.buckets",
         str(buckets),
-        f"{number(gets)} GET a second of {rates.express_get_requests_per_s:,} a bucket, {number(puts)} PUT a second of "
+        f"{'express.bucket_names is given; ' if named else ''}{number(gets)} GET a second of "
+        f"{rates.express_get_requests_per_s:,} a bucket, {number(puts)} PUT a second of "
         f"{rates.express_put_requests_per_s:,}",
     )
+    if named and named < asked:
+        draft.warn(
+            "express-buckets-short",
+            f"express.bucket_names has {named:,} of the {asked:,} directory buckets that the requests need: requests "
+            "above what a bucket serves are answered with 503 and tried again; name more, or have their rate raised",
+        )
     if buckets > rates.express_buckets_per_account_and_region:
         draft.warn(
             "express-quota",

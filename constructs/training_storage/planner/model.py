@@ -141,6 +141,20 @@ class ExpressPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SharedCachePlan:
+    """The directory bucket that all nodes keep Mountpoint's cache in.
+
+    Attributes:
+        availability_zone_id: Its zone, that of the fleet.
+        expire_after_days: Days after which objects leave it; Mountpoint never removes any. None for a bucket that is
+            there already, whose owner decides.
+    """
+
+    availability_zone_id: str
+    expire_after_days: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class S3FilesPlan:
     """The S3 Files file system."""
 
@@ -157,8 +171,8 @@ class MountPlan:
         kind: ``lustre``, ``mountpoint`` or ``s3-files``.
         read_only: Whether the mount refuses writes.
         options: What the mount needs beyond that, all plain values: for Mountpoint ``bucket`` (None: the data lake),
-            ``prefix``, ``maximum_throughput_gbps``, ``cache`` (``none`` or ``nvme``), ``cache_size_mib`` (None: 80 % of
-            the disk).
+            ``prefix``, ``maximum_throughput_gbps``, ``cache`` (``none``, ``nvme`` or ``express``), ``cache_size_mib``
+            (None: 80 % of the disk), ``directory_bucket`` (True for the hot tier express).
     """
 
     path: str
@@ -222,6 +236,7 @@ class Plan:
     compute: ComputePlan
     lustre: LustrePlan | None
     express: ExpressPlan | None
+    shared_cache: SharedCachePlan | None
     s3_files: S3FilesPlan | None
     mounts: tuple[MountPlan, ...]
     paths: Paths

@@ -7,9 +7,9 @@ from typing import Literal
 
 from training_storage.planner.draft import Draft
 from training_storage.planner.links import CHECKPOINTS_PREFIX, dataset_source
-from training_storage.planner.model import LustrePlan, MountPlan, Paths, S3FilesPlan, Tiers
+from training_storage.planner.model import LustrePlan, MountPlan, Paths, S3FilesPlan, SharedCachePlan, Tiers
 from training_storage.planner.s3_supply import SAVED_CHECKPOINTS_ON_NVME, s3_gbps
-from training_storage.planner.words import gib
+from training_storage.planner.words import gib, number
 from training_storage.rules.base import find_problems, relabel
 from training_storage.rules.mounts import MOUNT_RULES, MOUNT_WORKLOAD_PATHS, MountSettings, NodeSettings
 from training_storage.units import GB, GIB, MIB
@@ -20,6 +20,10 @@ SOURCE = "/source"
 HOT = "/hot"
 NVME = "/opt/dlami/nvme"
 """Where the Deep Learning AMI joins and mounts all local NVMe."""
+
+SHARED_CACHE_DAYS = 7
+"""Days after which a shared cache forgets an object where nothing is given: as long as AWS advises for training data
+that S3 Files keeps (1 to 7 days); Mountpoint itself never removes any."""
 
 Cache = Literal["none", "nvme", "express"]
 
@@ -38,11 +42,13 @@ class NodePlan:
         mounts: The mounts, hot tier first.
         paths: Where training code finds its directories.
         s3_files: The S3 Files file system; None without one.
+        shared_cache: The directory bucket of a shared cache; None without one.
     """
 
     mounts: tuple[MountPlan, ...]
     paths: Paths
     s3_files: S3FilesPlan | None
+    shared_cache: SharedCachePlan | None
 
 
 def plan_node(draft: Draft, tiers: Tiers, lustre: LustrePlan | None) -> NodePlan:
@@ -54,7 +60,7 @@ def plan_node(draft: Draft, tiers: Tiers, lustre: LustrePlan | None) -> NodePlan
     mounts: list[MountPlan] = []
     if lustre is not None:
         mounts.append(MountPlan(path=LUSTRE, kind="lustre", read_only=False, options={}))
-    if tiers.hot == "express" and posix:
+    if tiers.hot == "express":  # object code too: the mount proves on each node that the bucket can be reached
         mounts.append(_mountpoint(draft, path=HOT, prefix="", read_only=False, cache=_CachePlan(kind="none"), hot=True))
     s3_files = None
     if tiers.file_access == "s3-files":
@@ -88,7 +94,26 @@ def plan_node(draft: Draft, tiers: Tiers, lustre: LustrePlan | None) -> NodePlan
             f"scratch_size asks for {gib(workload.scratch_size.gib)} on Lustre, and there is no Lustre: temporary "
             f"results have local NVMe only ({gib(draft.facts.local_nvme_gb * GB / GIB)} an instance)",
         )
-    return NodePlan(mounts=tuple(mounts), paths=paths, s3_files=s3_files)
+    shared = _shared_cache(draft, tiers) if any(mount.options.get("cache") == "express" for mount in mounts) else None
+    return NodePlan(mounts=tuple(mounts), paths=paths, s3_files=s3_files, shared_cache=shared)
+
+
+def _shared_cache(draft: Draft, tiers: Tiers) -> SharedCachePlan:
+    """Return the directory bucket of the cache, and say where the files are too large for it."""
+    workload, most = draft.workload, draft.catalog.object_storage.mountpoint_shared_cache_max_object_bytes
+    size = draft.needs.file_bytes
+    if size is not None and size > most:
+        draft.warn(
+            "shared-cache-large-files",
+            f"a shared cache keeps objects up to {number(most / MIB)} MiB, and files of the data set have "
+            f"{number(size / MIB)} MiB: they are read from the lake each time; set mountpoint.cache to nvme or none",
+        )
+    days: int | None = SHARED_CACHE_DAYS
+    if workload.mountpoint.cache_bucket is not None:
+        days = None
+    elif workload.express.expire_after is not None and tiers.hot != "express":
+        days = int(workload.express.expire_after.seconds // 86400)
+    return SharedCachePlan(availability_zone_id=workload.availability_zone_id, expire_after_days=days)
 
 
 def _s3_files(draft: Draft) -> S3FilesPlan:

@@ -93,6 +93,7 @@ def answer(workload: Workload, catalog: Catalog) -> Answer:
             compute=compute,
             lustre=lustre_plan,
             express=express,
+            shared_cache=node.shared_cache,
             s3_files=node.s3_files,
             mounts=node.mounts,
             paths=node.paths,

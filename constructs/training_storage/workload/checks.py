@@ -18,8 +18,9 @@ from training_storage.rules.lustre import LUSTRE_RULES, LUSTRE_WORKLOAD_PATHS, L
 from training_storage.rules.lustre_settings import client_os
 from training_storage.rules.network import NETWORK_RULES, NETWORK_WORKLOAD_PATHS, NetworkSettings
 from training_storage.units import GIB
-from training_storage.workload.model import Compute, Link, Lustre, TypeFacts, Workload
+from training_storage.workload.model import Compute, TypeFacts, Workload
 from training_storage.workload.section import Refused, Section, shorten
+from training_storage.workload.storage import Express, Link, Lustre, Mountpoint
 
 _MANY_LINKS = 50
 _FACTS = "accelerators, network_cards, efa_interfaces, primary_card_has_efa, network_gbps and architecture"
@@ -67,6 +68,7 @@ def check(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
     """Yield every problem of what is readable."""
     yield from _region(draft, catalog)
     yield from _arns(draft, catalog)
+    yield from _directory_buckets(draft)
     yield from _network(draft)
     compute, lustre = draft.sections["compute"], draft.sections["lustre"]
     assert isinstance(compute, Compute) and isinstance(lustre, Lustre)  # noqa: S101, PT018 - narrows types for mypy
@@ -113,6 +115,7 @@ def _arns(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
         return
     for path, what in (
         (("lustre", "kms_key_arn"), "key"),
+        (("express", "kms_key_arn"), "key"),
         (("data_lake", "kms_key_arn"), "key"),
         (("monitoring", "alarm_topic_arn"), "topic"),
     ):
@@ -123,6 +126,40 @@ def _arns(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
                 path=".".join(path),
                 value=shorten(":".join(parts)),
                 allowed=f"a {what} of {region.name} in partition {region.partition}",
+            )
+    role = draft.text("compute", "role_arn")
+    if role is not None and role.startswith("arn:") and role.split(":")[1] != region.partition:
+        yield Problem(
+            what=f"is a role of partition {role.split(':')[1]}, and {region.name} is in {region.partition}",
+            path="compute.role_arn",
+            value=shorten(role),
+            allowed=f"a role of partition {region.partition}",
+        )
+
+
+def _directory_buckets(draft: Draft) -> Iterator[Problem]:
+    """Directory buckets that are there already stand in the zone of the fleet."""
+    zone = draft.text("availability_zone_id")
+    express, mountpoint = draft.sections["express"], draft.sections["mountpoint"]
+    assert isinstance(express, Express) and isinstance(mountpoint, Mountpoint)  # noqa: S101, PT018 - narrows for mypy
+    named: list[tuple[str, str | None]] = [(f"express.bucket_names[{index}]", name) for index, name in enumerate(express.bucket_names or ())]
+    named.append(("mountpoint.cache_bucket", mountpoint.cache_bucket))
+    for path, name in named:
+        if name is not None and zone is not None and not name.endswith(f"--{zone}--x-s3"):
+            yield Problem(
+                what=f"is a directory bucket of another zone than {shorten(zone)}",
+                path=path,
+                value=shorten(name),
+                allowed=f"a bucket whose name ends in --{shorten(zone)}--x-s3",
+                fix="name a bucket of the fleet's zone: reads from another one are slow and charged",
+            )
+    for index, name in enumerate(express.bucket_names or ()):
+        if name is not None and name in express.bucket_names[:index]:
+            yield Problem(
+                what="is named twice",
+                path=f"express.bucket_names[{index}]",
+                value=shorten(name),
+                allowed="each bucket once",
             )
 
 

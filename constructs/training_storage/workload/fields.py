@@ -98,23 +98,24 @@ def text(pattern: str, what: str, allowed: str, reason: Callable[[str], str | No
     return read
 
 
-def aws_id(prefix: str) -> Read[str]:
-    """An id of EC2."""
+def aws_id(prefix: str, longest: int = 17) -> Read[str]:
+    """An id such as EC2 gives; those of S3 Files have up to 40 digits."""
     return text(
-        f"{prefix}-[0-9a-f]{{3,17}}",
+        f"{prefix}-[0-9a-f]{{3,{longest}}}",
         f"is not an id of the form {prefix}-...",
         f"an id such as {prefix}-0123456789abcdef0",
     )
 
 
-def age(low_days: int) -> Read[Duration]:
-    """Whole days, which is all that lifecycle rules of S3 know."""
+def age(low_days: int, high_days: int | None = None) -> Read[Duration]:
+    """Whole days, which is all that lifecycle rules of S3 and the expiry of S3 Files know."""
+    most = f"{low_days}d or more" if high_days is None else f"{low_days}d to {high_days}d"
 
     def read(value: object) -> Duration:
         found = duration(value)
         days, rest = divmod(found.seconds, 86400)
-        if rest or days < low_days:
-            raise refuse("is not an age that a lifecycle rule can have", allowed=f"whole days, {low_days}d or more")
+        if rest or days < low_days or (high_days is not None and days > high_days):
+            raise refuse("is not an age that a lifecycle rule can have", allowed=f"whole days, {most}")
         return found
 
     return read
@@ -238,6 +239,10 @@ def _bucket_reason(value: str) -> str | None:
     return None
 
 
+def _directory_reason(value: str) -> str | None:
+    return None if value.endswith("--x-s3") else "is not the name of a directory bucket"
+
+
 def _dotless_reason(value: str) -> str | None:
     if "." in value and re.fullmatch(_BUCKET, value):
         return "has a full stop: the TLS certificates of S3 do not cover such bucket names"
@@ -297,6 +302,20 @@ base_name = text(
     "is not the base of a bucket name",
     "1 to 40 lower-case letters, digits and hyphens, a letter or digit at both ends; the zone and --x-s3 are added",
     _bucket_reason,
+)
+directory_bucket = text(
+    r"[a-z0-9](?:[a-z0-9-]*[a-z0-9])?--[a-z0-9]+(?:-[a-z0-9]+)?-az[0-9]+--x-s3",
+    "is not the name of a directory bucket",
+    "a name such as hot--use1-az6--x-s3: base, zone id and --x-s3",
+    _directory_reason,
+)
+role = text(
+    r"arn:aws[a-z0-9-]*:iam::[0-9]{12}:role/[A-Za-z0-9_+=,.@/-]{1,576}",
+    "is not the ARN of a role",
+    "an ARN such as arn:aws:iam::111111111111:role/training-nodes",
+)
+lustre_mount_name = text(
+    r"[a-z0-9]{1,8}|fsx", "is not the mount name of a file system", "a name such as abcdefgh, or fsx"
 )
 kms_key = _arn("kms", r"(?:key|alias)/[A-Za-z0-9/_-]{1,256}", "arn:aws:kms:us-east-1:111111111111:key/0123abcd")
 topic = _arn("sns", r"[A-Za-z0-9_-]{1,256}(?:\.fifo)?", "arn:aws:sns:us-east-1:111111111111:training-alarms")

@@ -15,6 +15,8 @@ from training_storage.errors import Problem
 from training_storage.units import Duration, Rate, Size
 from training_storage.workload import fields as read
 from training_storage.workload.section import Section, item, list_of
+from training_storage.workload.storage import DataLakeSettings, Express, Lustre, Mountpoint, S3Files
+from training_storage.workload.together import at_most_one
 
 Auto = Literal["auto"]
 Internet = Literal["nat", "none"]
@@ -23,13 +25,6 @@ Purchase = Literal["on-demand", "spot", "reservation", "capacity-block"]
 PlacementGroup = Literal["auto", "cluster", "none"]
 Interface = Literal["posix", "object"]
 Access = Literal["read-mostly", "read-write"]
-LinkEvent = Literal["new", "changed", "deleted"]
-DeploymentType = Literal["SCRATCH_2", "PERSISTENT_1", "PERSISTENT_2"]
-StorageType = Literal["SSD", "HDD", "INTELLIGENT_TIERING"]
-Compression = Literal["lz4", "none"]
-Removal = Literal["retain", "delete"]
-Cache = Literal["auto", "none", "nvme", "express"]
-Encryption = Literal["s3", "kms"]
 HotTier = Literal["auto", "none", "lustre", "express"]
 FileAccess = Literal["auto", "none", "mountpoint", "s3-files"]
 
@@ -115,6 +110,8 @@ class Compute(Section):
     efa: Auto | bool = item(read.auto_or_flag, default="auto")
     image: str = item(read.image, default="auto")
     user_commands: tuple[str, ...] = item(list_of(read.command), default=())
+    security_group_id: str | None = item(read.aws_id("sg"), default=None)
+    role_arn: str | None = item(read.role, default=None)
     type_facts: TypeFacts | None = item(TypeFacts, default=None)
 
     @classmethod
@@ -158,7 +155,7 @@ class ReadRate(Section):
     @classmethod
     def keys_together(cls, given: Mapping[str, Any]) -> Iterable[Problem]:
         """Only one of the four."""
-        yield from _at_most_one(given, ("per_accelerator", "samples", "tokens", "reference"))
+        yield from at_most_one(given, ("per_accelerator", "samples", "tokens", "reference"))
 
 
 class Loader(Section):
@@ -185,7 +182,7 @@ class Dataset(Section):
     @classmethod
     def keys_together(cls, given: Mapping[str, Any]) -> Iterable[Problem]:
         """One way to say how large a file is."""
-        yield from _at_most_one(given, ("file_count", "average_file_size"))
+        yield from at_most_one(given, ("file_count", "average_file_size"))
 
 
 class Checkpoints(Section):
@@ -207,103 +204,12 @@ class Checkpoints(Section):
     @classmethod
     def keys_together(cls, given: Mapping[str, Any]) -> Iterable[Problem]:
         """Exactly one way to say how large a checkpoint is."""
-        yield from _at_most_one(given, ("parameters", "size"))
+        yield from at_most_one(given, ("parameters", "size"))
         if not given.keys() & {"parameters", "size"}:
             yield Problem(
                 what="says neither parameters nor size",
                 allowed="exactly one of parameters and size",
                 fix="add parameters, such as 70e9, or size, such as 912 GiB",
-            )
-
-
-class Link(Section):
-    """One link between a path of the file system and a prefix of a bucket."""
-
-    path: str = item(read.link_path, example="/datasets")
-    source: str = item(read.source, example="s3://bucket/prefix/")
-    import_: tuple[LinkEvent, ...] = item(list_of(read.choice(LinkEvent)), default=("new", "changed"), key="import")
-    export: tuple[LinkEvent, ...] = item(list_of(read.choice(LinkEvent)), default=())
-    import_metadata_on_create: bool | None = item(read.flag, default=None)
-
-
-class Lustre(Section):
-    """Overrides of the Lustre plan; everything not given is planned."""
-
-    deployment_type: DeploymentType | None = item(read.choice(DeploymentType), default=None)
-    storage_type: StorageType | None = item(read.choice(StorageType), default=None)
-    storage_capacity: Size | None = item(read.whole_gib, default=None)
-    per_unit_storage_throughput: int | None = item(read.whole(1), default=None)
-    throughput_capacity: int | None = item(read.whole(1, 2_000_000), default=None)
-    metadata_iops: Literal["automatic"] | int | None = item(read.automatic_or_iops, default=None)
-    efa: Auto | bool = item(read.auto_or_flag, default="auto")
-    gds: bool = item(read.flag, default=False)
-    compression: Compression = item(read.choice(Compression), default="lz4")
-    file_system_type_version: str = item(read.lustre_version, default="2.15")
-    backup_retention_days: int | None = item(read.whole(0, 90), default=None)
-    kms_key_arn: str | None = item(read.kms_key, default=None)
-    removal: Removal = item(read.choice(Removal), default="retain")
-    links: tuple[Link, ...] | None = item(list_of(Link), default=None)
-
-
-class Express(Section):
-    """Settings of the S3 Express One Zone tier."""
-
-    base_name: str | None = item(read.base_name, default=None)
-    expire_after: Duration | None = item(read.age(1), default=None)
-
-
-class S3Files(Section):
-    """Settings of S3 Files."""
-
-    read_only: bool | None = item(read.flag, default=None)
-    root_access: bool = item(read.flag, default=False)
-
-
-class Mountpoint(Section):
-    """Settings of the Mountpoint mount of the lake."""
-
-    cache: Cache = item(read.choice(Cache), default="auto")
-    cache_size: Size | None = item(read.size, default=None)
-    read_only: bool = item(read.flag, default=True)
-
-    @classmethod
-    def keys_together(cls, given: Mapping[str, Any]) -> Iterable[Problem]:
-        """A size needs a cache."""
-        if given.get("cache") == "none" and "cache_size" in given:
-            yield Problem(
-                what="is the size of a cache that is switched off",
-                path="cache_size",
-                value=given["cache_size"],
-                allowed="with another cache than none",
-                fix="leave one of the two out",
-            )
-
-
-class DataLakeSettings(Section):
-    """Settings of the data lake bucket."""
-
-    bucket: str | None = item(read.bucket, default=None)
-    bucket_name: str | None = item(read.bucket, default=None)
-    encryption: Encryption = item(read.choice(Encryption), default="kms")
-    kms_key_arn: str | None = item(read.kms_key, default=None)
-    versioned: bool = item(read.flag, default=True)
-    removal: Removal = item(read.choice(Removal), default="retain")
-    # Objects move to infrequent access after 30 days at the earliest (S3 API reference, LifecycleRule).
-    checkpoints_to_infrequent_access_after: Duration = item(read.age(30), default=Duration(30 * 86400))
-    noncurrent_versions_expire_after: Duration = item(read.age(1), default=Duration(30 * 86400))
-    logs_expire_after: Duration = item(read.age(1), default=Duration(180 * 86400))
-
-    @classmethod
-    def keys_together(cls, given: Mapping[str, Any]) -> Iterable[Problem]:
-        """An existing bucket or the name of a new one; a key only where one is used."""
-        yield from _at_most_one(given, ("bucket", "bucket_name"))
-        if given.get("encryption") == "s3" and "kms_key_arn" in given:
-            yield Problem(
-                what="is given with encryption: s3, which uses no key",
-                path="kms_key_arn",
-                value=given["kms_key_arn"],
-                allowed="with encryption: kms only",
-                fix="set encryption: kms, or leave the key out",
             )
 
 
@@ -335,17 +241,3 @@ class Workload(Section):
     mountpoint: Mountpoint = item(Mountpoint, default_factory=Mountpoint)
     data_lake: DataLakeSettings = item(DataLakeSettings, default_factory=DataLakeSettings)
     monitoring: Monitoring = item(Monitoring, default_factory=Monitoring)
-
-
-def _at_most_one(given: Mapping[str, Any], keys: tuple[str, ...]) -> Iterable[Problem]:
-    present = [key for key in given if key in keys]
-    first, *others = present or [""]
-    listed = f"{', '.join(keys[:-1])} and {keys[-1]}"
-    for key in others:
-        yield Problem(
-            what=f"is given together with {first}",
-            path=key,
-            value=given[key],
-            allowed=f"at most one of {listed}",
-            fix=f"leave {key} or {first} out",
-        )
