@@ -213,7 +213,7 @@ def _datasets_path(
     if lustre is not None:
         return _linked_path(lustre, source_bucket, source_prefix) or f"{LUSTRE}/datasets"
     if tiers.hot == "express" and posix:
-        return f"{HOT}/datasets"
+        return f"{HOT}/{source_prefix}".rstrip("/")  # what is staged keeps its key
     if own_mount:
         return SOURCE
     if tiers.file_access == "none":
