@@ -399,6 +399,12 @@ def test_a_service_gets_its_right_in_the_policy_of_our_bucket(stack: cdk.Stack) 
     assert [each["Action"] for each in allowed] == ["s3:ListBucket", "s3:GetObject"]
 
 
+def test_a_service_that_is_held_to_a_prefix_may_list_nothing_else(stack: cdk.Stack) -> None:
+    DataLake(stack, "Lake").grant_read(iam.ServicePrincipal("fsx.amazonaws.com"), prefix="datasets/")
+    listing = [each for each in statements(stack, "AWS::S3::BucketPolicy") if each["Action"] == "s3:ListBucket"]
+    assert [each.get("Condition") for each in listing] == [{"StringLike": {"s3:prefix": ["datasets/*"]}}]
+
+
 def test_a_service_gets_nothing_on_an_existing_bucket_and_we_say_so(stack: cdk.Stack) -> None:
     lake = DataLake(stack, "Lake", bucket=their_bucket(stack))
     grant = lake.grant_read(iam.ServicePrincipal("fsx.amazonaws.com"))

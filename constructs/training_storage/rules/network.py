@@ -18,8 +18,10 @@ RESERVED_ADDRESSES: Final = 5
 INTERFACE_ENDPOINTS: Final = ("ssm", "ssmmessages", "ec2messages", "logs", "monitoring", "cloudformation", "kms", "sts")
 """Interface endpoints of an own VPC with ``internet: none``."""
 
-_ZONE_ID = re.compile(r"[a-z]{2,4}\d+(?:-[a-z]{3}\d+)?-az\d+")
-_ZONE_NAME = re.compile(r"[a-z]{2}(?:-[a-z]+)+-\d[a-z]")
+ZONE_ID: Final = re.compile(r"[a-z]{2,4}\d+(?:-[a-z]{3}\d+)?-az\d+")
+"""Form of a zone ID such as ``use1-az6``, and ``usw2-lax1-az1`` for a Local Zone."""
+ZONE_NAME: Final = re.compile(r"[a-z]{2,4}(?:-[a-z]+)+-\d+(?:-[a-z]{3}-\d+)?[a-z]")
+"""Form of a zone name such as ``us-east-1a``, and ``us-west-2-lax-1a`` for a Local Zone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,9 +72,9 @@ def private_addresses(internet: str | None) -> int:
 
 def _zone_id(network: NetworkSettings) -> Iterator[Problem]:
     zone = network.availability_zone_id
-    if zone is None or _ZONE_ID.fullmatch(zone):
+    if zone is None or ZONE_ID.fullmatch(zone):
         return
-    hint = "a zone name is not the same zone in every account" if _ZONE_NAME.fullmatch(zone) else ""
+    hint = "a zone name is not the same zone in every account" if ZONE_NAME.fullmatch(zone) else ""
     yield Problem(
         what=f"not a zone ID; {hint}" if hint else "not a zone ID",
         path="availability_zone_id",

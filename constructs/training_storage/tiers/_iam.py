@@ -100,11 +100,41 @@ def _grant(
     *,
     conditions: dict[str, dict[str, Any]] | None = None,
 ) -> iam.Grant:
+    noun, warning_id = (
+        ("key", _warnings.KEY_POLICY) if actions[0].startswith("kms:") else ("bucket", _warnings.BUCKET_POLICY)
+    )
+    return grant_on(scope, resource, grantee, actions, arn, noun=noun, warning_id=warning_id, conditions=conditions)
+
+
+def grant_on(
+    scope: IConstruct,
+    resource: iam.IResourceWithPolicy | s3.IBucket | kms.IKey,
+    grantee: iam.IGrantable,
+    actions: tuple[str, ...],
+    arn: str,
+    *,
+    noun: str,
+    warning_id: str,
+    conditions: dict[str, dict[str, Any]] | None = None,
+) -> iam.Grant:
     """Grant in the principal's own policy, and where that is not enough in the policy of the resource.
 
     It is not enough for a principal that takes no policies (a service) or is known to be of another account. CDK's own
     grants then report success on an imported resource too, whose policy nobody changed; here the grant fails and a
     warning prints what the owner must add.
+
+    Args:
+        scope: Construct that the warning is put on.
+        resource: What the actions are on.
+        grantee: Who gets the rights.
+        actions: Actions, all of one service.
+        arn: ARN that the rights are given on.
+        noun: What the resource is, for the warning.
+        warning_id: Id of the warning.
+        conditions: Conditions of the rights. Left out, none.
+
+    Returns:
+        The grant; one that is not successful where the policy of the resource lacks the right and is not ours.
     """
     grant = iam.Grant.add_to_principal(
         grantee=grantee, actions=list(actions), resource_arns=[arn], conditions=conditions
@@ -118,17 +148,11 @@ def _grant(
         conditions=conditions,
     )
     if resource.add_to_resource_policy(statement).statement_added:
-        return iam.Grant.add_to_principal_or_resource(
-            grantee=grantee,
-            actions=list(actions),
-            resource_arns=[arn],
-            resource_self_arns=statement.resources,
-            resource=resource,
-            conditions=conditions,
+        # The same statement again, which is written once: it makes the grant, and unlike CDK's other ways into the
+        # policy of a resource it keeps the conditions.
+        return iam.Grant.add_statement_to_resource_policy(
+            statement=statement, resource=resource, grantee=grantee, actions=list(actions), resource_arns=[arn]
         )
-    noun, warning_id = (
-        ("key", _warnings.KEY_POLICY) if actions[0].startswith("kms:") else ("bucket", _warnings.BUCKET_POLICY)
-    )
     _warnings.warn(
         scope,
         warning_id,

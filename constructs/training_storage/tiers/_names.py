@@ -15,20 +15,22 @@ from constructs import Construct
 
 _UUID_LENGTH = 36
 _ADDRESS_LENGTH = 8
+_SHORTEST_HEAD = 4  # fewer letters of a stack's name say nothing
 
 
 def unique_name(owner: Construct, *, length: int) -> str:
-    """Return ``STACK-ADDRESS-UUID`` in lower-case letters, digits and hyphens.
+    """Return ``STACK-ADDRESS-UUID`` in lower-case letters, digits and hyphens; ``ADDRESS-UUID`` in a short name.
 
     Args:
         owner: The construct that the named resource belongs to; its address in the tree tells two of one stack apart.
-        length: Longest name that the service takes; the stack's name is cut to fit.
+        length: Longest name that the service takes; the stack's name is cut to fit, then the address.
 
     Returns:
         A token: the last part is the UUID of the stack, known when it is deployed. Only good inside that stack.
     """
     stack_name = Stack.of(owner).stack_name
     words = "" if Token.is_unresolved(stack_name) else re.sub(r"[^a-z0-9]+", "-", stack_name.lower())
-    head = words[: length - _UUID_LENGTH - _ADDRESS_LENGTH - 2].strip("-") or "storage"
-    address = owner.node.addr[-_ADDRESS_LENGTH:]
-    return Fn.join("-", [f"{head}-{address}", Fn.select(2, Fn.split("/", Aws.STACK_ID))])
+    room = length - _UUID_LENGTH - _ADDRESS_LENGTH - 2
+    head = f"{words[:room].strip('-') or 'storage'[:room]}-" if room >= _SHORTEST_HEAD else ""
+    address = owner.node.addr[-min(_ADDRESS_LENGTH, length - _UUID_LENGTH - 1) :]
+    return Fn.join("-", [f"{head}{address}", Fn.select(2, Fn.split("/", Aws.STACK_ID))])

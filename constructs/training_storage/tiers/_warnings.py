@@ -22,6 +22,15 @@ SECURITY_GROUP_RULES: Final = "training_storage:lustre.securityGroupRules"
 OLD_LUSTRE: Final = "training_storage:lustre.oldVersion"
 """Lustre 2.10 does not serve clients of 2.15."""
 
+SMALL_HDD: Final = "training_storage:lustre.smallHdd"
+"""HDD storage under the least that the quotas of FSx name."""
+
+DIRECTORY_BUCKET_POLICY: Final = "training_storage:directoryBucket.bucketPolicy"
+"""A grant needs a statement in the policy of a directory bucket that belongs to somebody else."""
+
+DIRECTORY_BUCKET_KEY_POLICY: Final = "training_storage:directoryBucket.keyPolicy"
+"""A grant needs a statement in the policy of a directory bucket's key that belongs to somebody else."""
+
 
 def warn(scope: IConstruct, warning_id: str, message: str) -> None:
     """Add a warning that carries its id; one that is acknowledged stays silent."""
