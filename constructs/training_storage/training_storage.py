@@ -21,7 +21,6 @@ from training_storage.monitoring import StorageDashboard
 from training_storage.planner.model import Plan
 from training_storage.tiers import DataLake, LustreFileSystem
 
-_DEPLOYABLE_LUSTRE = {("SCRATCH_2", "SSD"), ("PERSISTENT_1", "SSD"), ("PERSISTENT_2", "SSD")}
 _PLAN = Kind(allowed="a Plan", fits=lambda value: isinstance(value, Plan), fix='plan(load_workload("workload.yaml"))')
 _DATA_LAKE = Kind(
     allowed="a DataLake", fits=lambda value: isinstance(value, DataLake), fix="DataLake(..., bucket=...) of your bucket"
@@ -45,8 +44,6 @@ def check_deployable(plan: Plan) -> None:
         missing.append("file access s3-files (S3 Files)")
     if plan.workload.mountpoint.cache == "express":
         missing.append("mountpoint.cache express (a shared cache in a directory bucket)")
-    if plan.lustre is not None and (plan.lustre.deployment_type, plan.lustre.storage_type) not in _DEPLOYABLE_LUSTRE:
-        missing.append(f"Lustre {plan.lustre.deployment_type} {plan.lustre.storage_type}")
     if missing:
         raise NotDeployableError(
             f"{plan.name}: planned, but not deployable yet: {'; '.join(missing)}; fix: keep the plan for sizing, or "
@@ -107,8 +104,6 @@ def make_file_system(
         return None
     settings = plan.workload.lustre
     key = kms.Key.from_key_arn(scope, f"{construct_id}Key", settings.kms_key_arn) if settings.kms_key_arn else None
-    if planned.storage_capacity_gib is None:
-        raise NotDeployableError(f"{plan.name}: a file system without a storage capacity is not deployable yet")
     file_system = LustreFileSystem(
         scope,
         construct_id,
@@ -118,6 +113,7 @@ def make_file_system(
         deployment_type=planned.deployment_type,  # type: ignore[arg-type]  # the plan's text is one of the three
         storage_type=planned.storage_type,  # type: ignore[arg-type]
         per_unit_storage_throughput=planned.per_unit_storage_throughput,
+        throughput_capacity_mb_per_s=planned.throughput_capacity_mb_per_s,
         metadata_mode=planned.metadata_mode,  # type: ignore[arg-type]
         metadata_iops=planned.metadata_iops if planned.metadata_mode == "USER_PROVISIONED" else None,
         efa_enabled=planned.efa,

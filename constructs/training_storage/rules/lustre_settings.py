@@ -116,6 +116,9 @@ LUSTRE_WORKLOAD_PATHS: Final[Mapping[str, str]] = {
     "backup_retention_days": "lustre.backup_retention_days",
     "kms_key": "lustre.kms_key_arn",
     "linked": "lustre.links",
+    "drive_cache_type": "lustre.drive_cache",
+    "read_cache_mode": "lustre.read_cache",
+    "read_cache_gib": "lustre.read_cache",
     "subnet_count": "network.subnet_id",
     "client_os": "compute.image",
 }

@@ -167,7 +167,8 @@ def _efa_deployment_type(settings: LustreSettings) -> Iterator[Problem]:
     ),
 )
 def _efa_metadata(settings: LustreSettings) -> Iterator[Problem]:
-    if settings.efa and "metadata_mode" in settings.omitted:
+    row = row_of(settings)
+    if settings.efa and row is not None and row.metadata_configuration and "metadata_mode" in settings.omitted:
         yield Problem(
             what="an EFA-enabled file system needs a metadata configuration",
             path="metadata_mode",

@@ -20,6 +20,9 @@ from training_storage.rules.lustre_settings import (
     lustre_of,
 )
 
+SMALL_HDD_GIB: Final = 6000
+"""Under it sources disagree: the quotas page says 6 TiB at least, the API takes multiples of 1800 GiB at 40 MB/s."""
+
 _READ_CACHE_MODES: Final = ("NO_CACHE", "USER_PROVISIONED", "PROPORTIONAL_TO_THROUGHPUT_CAPACITY")
 
 

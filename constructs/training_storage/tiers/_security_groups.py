@@ -53,6 +53,12 @@ def traffic(*, efa: bool) -> tuple[Traffic, ...]:
     return tuple(Traffic(name=f"{low}", protocol="tcp", from_port=low, to_port=high) for low, high in LUSTRE_PORTS)
 
 
+def name_of(group: ec2.ISecurityGroup) -> str:
+    """Return how a message names a group: its id, or where the tree has it while the id is not known yet."""
+    group_id = group.security_group_id
+    return group_id if is_concrete(group_id) else group.node.path
+
+
 def let_in(
     scope: Construct, construct_id: str, each: Traffic, *, group: str, source: str, description: str
 ) -> ec2.CfnSecurityGroupIngress:

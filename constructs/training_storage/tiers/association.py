@@ -23,14 +23,16 @@ from training_storage.rules.links import (
 )
 from training_storage.rules.lustre import LUSTRE_CONSTRUCT_PATHS, LUSTRE_RULES
 from training_storage.tiers import _iam, _kms, _warnings
+from training_storage.tiers._lustre_base import LustreFileSystemBase
 from training_storage.tiers._tokens import concrete, is_concrete, whole
 from training_storage.tiers.data_lake import DataLake
-from training_storage.tiers.lustre import LustreFileSystem
 
 LinkEvent = Literal["new", "changed", "deleted"]
 
 _FILE_SYSTEM: Final = Kind(
-    allowed="a LustreFileSystem", fits=lambda value: isinstance(value, LustreFileSystem), fix="make one in this app"
+    allowed="a LustreFileSystem",
+    fits=lambda value: isinstance(value, LustreFileSystemBase),
+    fix="make one in this app, or take one that exists with LustreFileSystem.from_attributes",
 )
 
 
@@ -42,9 +44,9 @@ class DataRepositoryAssociation(Construct):
     by a task at once.
 
     Links of one file system are made one after another, each after its bucket, the bucket's policy and its key: made
-    at once, FSx may find that it cannot reach the bucket. A link lives and goes with its file system; it holds no data,
-    and removing it leaves files and objects where they are. What was changed and not exported is then only on the file
-    system.
+    at once, FSx may find that it cannot reach the bucket. A link lives and goes with its file system, and with its own
+    stack where the file system is one that exists already; it holds no data, and removing it leaves files and objects
+    where they are. What was changed and not exported is then only on the file system.
 
     ``file_system_path``, ``bucket``, ``bucket_prefix`` and ``batch_import_meta_data_on_create`` cannot be changed:
     CloudFormation would make the new link before it deletes the old one, and FSx refuses two links that share a
@@ -65,7 +67,8 @@ class DataRepositoryAssociation(Construct):
     Args:
         scope: Parent.
         construct_id: Id in the parent.
-        file_system: The file system; not INTELLIGENT_TIERING, not Lustre 2.10, and without backups. At most 8 links.
+        file_system: The file system, made here or taken with ``LustreFileSystem.from_attributes``; not
+            INTELLIGENT_TIERING, not Lustre 2.10, and without backups. At most 8 links.
         file_system_path: Directory such as ``/datasets``. ``/`` only where it is the only link.
         bucket: Bucket, or data lake; in the region of the file system where anything is imported.
         bucket_prefix: Key prefix; a trailing slash is added. Left out, the whole bucket.
@@ -91,7 +94,7 @@ class DataRepositoryAssociation(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        file_system: LustreFileSystem,
+        file_system: LustreFileSystemBase,
         file_system_path: str,
         bucket: s3.IBucket | DataLake,
         bucket_prefix: str = "",
@@ -156,7 +159,7 @@ class DataRepositoryAssociation(Construct):
             imported_file_chunk_size=imported_file_chunk_size_mib,
             s3=_events(import_events, export_events),
         )
-        self.resource.apply_removal_policy(file_system._removal_policy)
+        self.resource.apply_removal_policy(file_system._link_removal)
         key = lake.encryption_key if lake is not None else target.encryption_key
         for earlier in (target, key, *file_system.links[-1:]):
             if earlier is not None:
@@ -176,18 +179,19 @@ class DataRepositoryAssociation(Construct):
         return self.resource.attr_association_id
 
 
-def _out_of_order(scope: Construct, file_system: LustreFileSystem) -> list[Problem]:
-    """Links are made one after another, so one of an earlier stack cannot come after one of a later stack."""
-    here, own = cdk.Stack.of(scope).node.path, cdk.Stack.of(file_system).node.path
-    before = [link for link in file_system.links if cdk.Stack.of(link).node.path != own]
-    if here != own or not before:
+def _out_of_order(scope: Construct, file_system: LustreFileSystemBase) -> list[Problem]:
+    """Links are made one after another, so none can come after one of a stack that waits for its own stack."""
+    here, before = cdk.Stack.of(scope).node.path, [cdk.Stack.of(link).node.path for link in file_system.links]
+    if not file_system._exists_already:
+        before.insert(0, cdk.Stack.of(file_system).node.path)
+    if not before or here == before[-1] or here not in before:
         return []
     return [
         Problem(
-            what=f"the link {before[-1].node.path} of another stack was made before this one, and the two stacks would "
-            "wait for each other",
+            what=f"the link {file_system.links[-1].node.path} of another stack was made before this one, and the two "
+            "stacks would wait for each other",
             path="file_system",
-            allowed="the links in the file system's own stack first",
+            allowed="the links of one stack after another, those in the file system's own stack first",
             fix="move this line up, before the links of other stacks",
         )
     ]

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, Literal
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
 
 import aws_cdk as cdk
-import jsii
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_logs as logs
-from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from training_storage._arguments import CLIENT, misfits, misfits_among
+from training_storage._arguments import misfits_among
 from training_storage.catalog import Catalog, default_catalog
-from training_storage.errors import NotDeployableError, Problem, ValidationError
+from training_storage.errors import Problem, ValidationError
 from training_storage.rules.base import find_problems, relabel
-from training_storage.rules.links import LinkSettings
 from training_storage.rules.lustre import LUSTRE_CONSTRUCT_PATHS, LUSTRE_RULES, LustreSettings
+from training_storage.rules.lustre_storage_classes import SMALL_HDD_GIB
 from training_storage.tiers import _security_groups, _warnings
-from training_storage.tiers._lustre_arguments import LUSTRE_KINDS, one_log_group
+from training_storage.tiers._lustre_arguments import LUSTRE_KINDS, StorageClass, one_log_group
+from training_storage.tiers._lustre_base import LustreFileSystemBase
 from training_storage.tiers._names import unique_name
 from training_storage.tiers._removal import keep_on_replacement, require_keep_or_delete
 from training_storage.tiers._tokens import concrete, is_concrete, whole
-
-if TYPE_CHECKING:
-    from training_storage.tiers.association import DataRepositoryAssociation, LinkEvent
-    from training_storage.tiers.data_lake import DataLake
+from training_storage.tiers.imported_lustre import ImportedLustreFileSystem
 
 DEFAULT_MAINTENANCE: Final = "7:04:00"
 """Sunday 04:00 UTC: half an hour in which the file system may be away for minutes; training waits and goes on."""
@@ -40,21 +36,25 @@ _LONGEST_LOG_GROUP_NAME: Final = 512
 _LOG_GROUP_PREFIX: Final = "/aws/fsx/"
 
 
-@jsii.implements(ec2.IConnectable)
-class LustreFileSystem(Construct):
+class LustreFileSystem(LustreFileSystemBase):
     """A Lustre file system in one subnet, with its security group and its log group.
 
     Links to S3 are data repository associations, see ``add_link``; the older paths inside the file system are never
     written. Clients are let in with ``allow_client``: the rules go into the stack of the client, and the file system is
-    not touched.
+    not touched. A file system that exists already is taken with ``from_attributes``.
 
     What is kept: with RETAIN the file system, its group, rules, log group and links all stay when the stack is
     deleted, and cost as before; with DESTROY all go, with every file that was not exported. An update that would
     replace the file system leaves the old one behind whatever the policy: CloudFormation must never delete data to make
     room.
 
-    Changing ``deployment_type``, ``subnet``, ``security_group``, ``kms_key`` or ``efa_enabled`` means another file
-    system. Capacity and metadata IOPS grow in place and never shrink.
+    INTELLIGENT_TIERING can never be linked to S3, so what is written there lies nowhere else unless you copy it:
+    DESTROY deletes the only copy of every file with the stack, and automatic backups with it. Keep RETAIN, the default,
+    until what matters is proven to be in the data lake.
+
+    Changing ``deployment_type``, ``storage_type``, ``subnet``, ``security_group``, ``kms_key``, ``drive_cache_type`` or
+    ``efa_enabled`` means another file system. Capacity, throughput capacity and metadata IOPS grow in place and never
+    shrink; the read cache is changed in place.
 
     Example::
 
@@ -69,21 +69,40 @@ class LustreFileSystem(Construct):
                      import_events=["new", "changed"])
         hot.allow_client(fleet)
 
+        archive = LustreFileSystem(
+            self, "Archive",
+            vpc=vpc,
+            subnet=vpc.private_subnets[0],
+            storage_type="INTELLIGENT_TIERING",
+            throughput_capacity_mb_per_s=4000,
+        )
+
     Args:
         scope: Parent.
         construct_id: Id in the parent.
         vpc: Network of the file system's own security group.
         subnet: The one subnet; the zone of the clients.
-        storage_capacity_gib: Capacity in GiB. SSD: 1200, or a multiple of 2400; with EFA a multiple of 38400, 19200,
-            9600 or 4800 at 125, 250, 500 or 1000 MB/s per TiB.
+        storage_capacity_gib: Capacity in GiB, SSD and HDD only, which need one. SSD: 1200, or a multiple of 2400; with
+            EFA a multiple of 38400, 19200, 9600 or 4800 at 125, 250, 500 or 1000 MB/s per TiB. HDD: a multiple of 6000
+            or 1800 at 12 or 40 MB/s per TiB; under 6000 there is a warning.
         deployment_type: ``SCRATCH_2``, ``PERSISTENT_1`` or ``PERSISTENT_2``. Left out, ``PERSISTENT_2``.
-        storage_type: ``SSD``. ``HDD`` and ``INTELLIGENT_TIERING`` are known, but not deployed by this version.
+        storage_type: ``SSD``; ``HDD`` on PERSISTENT_1; ``INTELLIGENT_TIERING`` on PERSISTENT_2, which grows and shrinks
+            with its data. Left out, ``SSD``.
         per_unit_storage_throughput: MB/s per TiB: 125, 250, 500 or 1000 on PERSISTENT_2; 50, 100 or 200 on
-            PERSISTENT_1; nothing on SCRATCH_2. Left out, the lowest of the type: 125 and 50.
+            PERSISTENT_1, and 12 or 40 with HDD; nothing on SCRATCH_2 and with INTELLIGENT_TIERING. Left out, the lowest
+            of the type: 125, 50 and 12.
+        throughput_capacity_mb_per_s: MB/s of INTELLIGENT_TIERING, which needs it: a multiple of 4000, with EFA and
+            without.
+        drive_cache_type: HDD only: ``READ`` adds an SSD read cache of a fifth of the capacity, ``NONE`` does not. Left
+            out, ``NONE``.
+        read_cache_mode: SSD read cache of INTELLIGENT_TIERING: ``NO_CACHE``, ``USER_PROVISIONED`` or
+            ``PROPORTIONAL_TO_THROUGHPUT_CAPACITY``. Left out, ``USER_PROVISIONED`` where a size is given and otherwise
+            proportional. What is not in the cache is read in tens of milliseconds, at a charge for each request.
+        read_cache_gib: Size of a ``USER_PROVISIONED`` read cache: 32 to 131,072 GiB for each 4000 MB/s.
         metadata_mode: ``AUTOMATIC`` or ``USER_PROVISIONED``, PERSISTENT_2 only. Left out, ``AUTOMATIC`` there, because
-            a metadata configuration can never be added later.
+            a metadata configuration can never be added later; ``USER_PROVISIONED`` with INTELLIGENT_TIERING.
         metadata_iops: Metadata IOPS with ``USER_PROVISIONED``: 1500, 3000, 6000, 12000, or a multiple of 12000 to
-            192000.
+            192000; 6000 or 12000 with INTELLIGENT_TIERING, where 6000 is taken when it is left out.
         efa_enabled: Whether clients may use EFA, PERSISTENT_2 only. Left out, no.
         data_compression_type: ``LZ4`` or ``NONE``. Left out, ``LZ4``.
         file_system_type_version: Lustre version. Left out, ``2.15``. ``2.10`` has no links and serves no new clients.
@@ -101,7 +120,6 @@ class LustreFileSystem(Construct):
 
     Raises:
         ValidationError: An argument breaks a rule; all problems at once, and nothing is added to the tree.
-        NotDeployableError: The storage type is known, but not deployed by this version.
 
     Attributes:
         resource: The ``AWS::FSx::FileSystem`` itself.
@@ -109,7 +127,8 @@ class LustreFileSystem(Construct):
         log_group: Where data repository events go.
         connections: For ``other.connections.allow_to_default_port(hot)``; its one default port range is 988-1023.
         deployment_type: As given.
-        storage_capacity_gib: As given; may be a token.
+        storage_type: As given.
+        storage_capacity_gib: As given; may be a token, and is None with INTELLIGENT_TIERING.
         efa_enabled: As given.
         subnet: As given.
     """
@@ -121,10 +140,14 @@ class LustreFileSystem(Construct):
         *,
         vpc: ec2.IVpc,
         subnet: ec2.ISubnet,
-        storage_capacity_gib: float,
+        storage_capacity_gib: float | None = None,
         deployment_type: Literal["SCRATCH_2", "PERSISTENT_1", "PERSISTENT_2"] = "PERSISTENT_2",
         storage_type: Literal["SSD", "HDD", "INTELLIGENT_TIERING"] = "SSD",
         per_unit_storage_throughput: float | None = None,
+        throughput_capacity_mb_per_s: float | None = None,
+        drive_cache_type: Literal["NONE", "READ"] | None = None,
+        read_cache_mode: Literal["NO_CACHE", "USER_PROVISIONED", "PROPORTIONAL_TO_THROUGHPUT_CAPACITY"] | None = None,
+        read_cache_gib: float | None = None,
         metadata_mode: Literal["AUTOMATIC", "USER_PROVISIONED"] | None = None,
         metadata_iops: float | None = None,
         efa_enabled: bool = False,
@@ -143,12 +166,16 @@ class LustreFileSystem(Construct):
         where = f"{scope.node.path}/{construct_id}".lstrip("/")
         if wrong := misfits_among(LUSTRE_KINDS, locals()):
             raise ValidationError(wrong, where=where)
-        lustre = (catalog or default_catalog()).lustre
-        option = lustre.option(concrete(deployment_type) or "", concrete(storage_type) or "")
-        if option is not None and option.tiers and per_unit_storage_throughput is None:
-            per_unit_storage_throughput = option.tiers[0]
-        if option is not None and option.metadata_configuration and metadata_mode is None:
-            metadata_mode = "AUTOMATIC"
+        sized = StorageClass(
+            storage_capacity_gib=storage_capacity_gib,
+            per_unit_storage_throughput=per_unit_storage_throughput,
+            throughput_capacity_mb_per_s=throughput_capacity_mb_per_s,
+            drive_cache_type=drive_cache_type,
+            read_cache_mode=read_cache_mode,
+            read_cache_gib=read_cache_gib,
+            metadata_mode=metadata_mode,
+            metadata_iops=metadata_iops,
+        ).filled((catalog or default_catalog()).lustre, deployment_type, storage_type)
 
         problems: list[Problem] = []
         settings = LustreSettings(
@@ -156,9 +183,15 @@ class LustreFileSystem(Construct):
             deployment_type=concrete(deployment_type),
             storage_type=concrete(storage_type),
             storage_capacity_gib=whole(storage_capacity_gib, "storage_capacity_gib", problems),
-            per_unit_storage_throughput=whole(per_unit_storage_throughput, "per_unit_storage_throughput", problems),
-            metadata_mode=concrete(metadata_mode),
-            metadata_iops=whole(metadata_iops, "metadata_iops", problems),
+            per_unit_storage_throughput=whole(
+                sized.per_unit_storage_throughput, "per_unit_storage_throughput", problems
+            ),
+            throughput_capacity_mb_per_s=whole(throughput_capacity_mb_per_s, "throughput_capacity_mb_per_s", problems),
+            drive_cache_type=concrete(sized.drive_cache_type),
+            read_cache_mode=concrete(sized.read_cache_mode),
+            read_cache_gib=whole(read_cache_gib, "read_cache_gib", problems),
+            metadata_mode=concrete(sized.metadata_mode),
+            metadata_iops=whole(sized.metadata_iops, "metadata_iops", problems),
             efa=concrete(efa_enabled),
             compression=concrete(data_compression_type),
             file_system_type_version=concrete(file_system_type_version),
@@ -167,44 +200,39 @@ class LustreFileSystem(Construct):
             subnet_count=len(subnet) if isinstance(subnet, Sequence) else 1,
             weekly_maintenance_start_time=concrete(weekly_maintenance_start_time),
             log_group_name=concrete(log_group.log_group_name) if log_group is not None else None,
-            omitted=frozenset() if metadata_iops is not None else frozenset({"metadata_iops"}),
+            omitted=sized.omitted,
         )
-        if option is not None and storage_type in {"HDD", "INTELLIGENT_TIERING"}:
-            linked = "" if option.links else "; it can never be linked to S3: S3 links are not supported there"
-            raise NotDeployableError(
-                f"{where}: storage_type: {deployment_type} {storage_type} is known to the planner, but this version "
-                f"has no construct for it{linked}; use SSD"
-            )
         problems += relabel(find_problems(LUSTRE_RULES, settings), LUSTRE_CONSTRUCT_PATHS)
         problems += one_log_group(log_group, log_retention)
         problems += require_keep_or_delete(removal_policy)
         if problems:
             raise ValidationError(problems, where=where)
-        super().__init__(scope, construct_id)
+        policy = removal_policy or cdk.RemovalPolicy.RETAIN
+        super().__init__(
+            scope,
+            construct_id,
+            settings=settings,
+            efa_enabled=efa_enabled,
+            manages_group=security_group is None or manage_security_group_rules,
+            brought_group=security_group is not None,
+            exists_already=False,
+            link_removal=policy,
+            # A rule in one of these stacks that names the file system's group would close a circle.
+            upstream=frozenset(
+                cdk.Stack.of(each).node.path
+                for each, name in ((vpc, vpc.vpc_id), (subnet, subnet.subnet_id))
+                if not is_concrete(name)
+            ),
+        )
 
-        self._settings: Final = settings
-        self._removal_policy: Final = removal_policy or cdk.RemovalPolicy.RETAIN
-        self._manages_group: Final = security_group is None or manage_security_group_rules
-        self._brought_group: Final = security_group is not None
-        self._client_rules: dict[str, tuple[cdk.CfnResource, ...]] = {}
-        # Stacks that this one refers to: a rule there that names the file system's group would close a circle.
-        self._upstream: Final = {
-            cdk.Stack.of(each).node.path
-            for each, name in ((vpc, vpc.vpc_id), (subnet, subnet.subnet_id))
-            if not is_concrete(name)
-        }
-        self._links: list[DataRepositoryAssociation] = []
-        self._link_settings: tuple[LinkSettings, ...] = ()
+        self._removal_policy: Final = policy
         self.deployment_type: Final[str] = deployment_type
+        self.storage_type: Final[str] = storage_type
         self.storage_capacity_gib: Final = storage_capacity_gib
-        self.efa_enabled: Final = efa_enabled
         self.subnet: Final = subnet
 
-        self.security_group: Final = security_group or self._make_group(vpc)
+        self._stand_in(security_group or self._make_group(vpc))
         self.log_group: Final = log_group or self._make_log_group(log_retention or DEFAULT_LOG_RETENTION)
-        self._connections = ec2.Connections(
-            security_groups=[self.security_group], default_port=ec2.Port.tcp_range(*_security_groups.DEFAULT_PORT)
-        )
         rules = self._make_rules()
         keeps_backups = automatic_backup_retention_days is not None and automatic_backup_retention_days != 0
         self.resource: Final = fsx.CfnFileSystem(
@@ -219,10 +247,19 @@ class LustreFileSystem(Construct):
             kms_key_id=kms_key.key_arn if kms_key is not None else None,
             lustre_configuration=fsx.CfnFileSystem.LustreConfigurationProperty(
                 deployment_type=deployment_type,
-                per_unit_storage_throughput=per_unit_storage_throughput,
+                per_unit_storage_throughput=sized.per_unit_storage_throughput,
+                throughput_capacity=throughput_capacity_mb_per_s,
+                drive_cache_type=sized.drive_cache_type,
+                data_read_cache_configuration=None
+                if sized.read_cache_mode is None and read_cache_gib is None
+                else fsx.CfnFileSystem.DataReadCacheConfigurationProperty(
+                    sizing_mode=sized.read_cache_mode, size_gib=read_cache_gib
+                ),
                 metadata_configuration=None
-                if metadata_mode is None
-                else fsx.CfnFileSystem.MetadataConfigurationProperty(mode=metadata_mode, iops=metadata_iops),
+                if sized.metadata_mode is None
+                else fsx.CfnFileSystem.MetadataConfigurationProperty(
+                    mode=sized.metadata_mode, iops=sized.metadata_iops
+                ),
                 efa_enabled=efa_enabled if efa_enabled else None,
                 data_compression_type=data_compression_type,
                 log_configuration=fsx.CfnFileSystem.LogConfigurationProperty(
@@ -237,12 +274,13 @@ class LustreFileSystem(Construct):
         for rule in rules:
             # FSx looks at the group while it makes the file system, and refuses it where the rules are not there yet.
             self.resource.node.add_dependency(rule)
-        if settings.file_system_type_version == "2.10":
+        capacity = settings.storage_capacity_gib
+        if settings.storage_type == "HDD" and capacity is not None and capacity < SMALL_HDD_GIB:
             _warnings.warn(
                 self,
-                _warnings.OLD_LUSTRE,
-                "Lustre 2.10 does not serve the 2.15 clients of Amazon Linux 2023, Ubuntu 22.04 and 24.04, RHEL 9 and "
-                "Rocky 9, and has no links to S3; set file_system_type_version to 2.15",
+                _warnings.SMALL_HDD,
+                f"{capacity} GiB of HDD storage: the API takes them, but the quotas of FSx name {SMALL_HDD_GIB} GiB as "
+                "the least; where the file system is refused, take that or more",
             )
 
     # -- around the file system
@@ -298,11 +336,6 @@ class LustreFileSystem(Construct):
     # -- what users take from it
 
     @property
-    def connections(self) -> ec2.Connections:
-        """The file system's group with the default ports 988-1023, for code that knows ``IConnectable``."""
-        return self._connections
-
-    @property
     def file_system_id(self) -> str:
         """Id such as ``fs-0123456789abcdef0``."""
         return self.resource.ref
@@ -322,101 +355,36 @@ class LustreFileSystem(Construct):
         """Path behind the name: clients mount ``DNS_NAME@tcp:/MOUNT_NAME``."""
         return self.resource.attr_lustre_mount_name
 
-    @property
-    def links(self) -> tuple[DataRepositoryAssociation, ...]:
-        """Links to S3, in the order in which they are made."""
-        return tuple(self._links)
-
-    def _take_link(self, link: DataRepositoryAssociation, settings: LinkSettings) -> None:
-        self._links.append(link)
-        self._link_settings += (settings,)
-
-    def allow_client(self, client: ec2.IConnectable) -> tuple[cdk.CfnResource, ...]:
-        """Let a client's security groups reach the file system, and the file system's group reach them.
-
-        TCP 988 and 1018-1023, or everything with EFA, named by group id in both directions on both groups. The rules
-        are made in the stack of the client, so a file system of another stack is not touched, and no reference runs
-        from it to its clients. A group that stands in the stack of the file system's own network (a security group
-        given as the client) gets them in the file system's stack, since the other way would close a circle.
-
-        Args:
-            client: Anything with connections: a fleet, an instance, a security group.
-
-        Returns:
-            The rules, so that what mounts the file system can wait for them.
-
-        Raises:
-            ValidationError: The client has no connections, or no security group.
-        """
-        if wrong := misfits({"client": (client, CLIENT)}):
-            raise ValidationError(wrong, where=self.node.path)
-        groups = client.connections.security_groups
-        if not groups:
-            raise ValidationError(
-                Problem(what="the client has no security group", path="client", allowed="at least one security group"),
-                where=self.node.path,
-            )
-        made: list[cdk.CfnResource] = []
-        for group in groups:
-            group_id = group.security_group_id
-            if group_id == self.security_group.security_group_id:
-                continue  # the group's rules with itself are there already
-            if group_id not in self._client_rules:
-                self._client_rules[group_id] = _security_groups.rules_with_client(
-                    self._place_of_rules(client, group),
-                    group,
-                    self.security_group,
-                    owner=self,
-                    efa=self.efa_enabled,
-                    file_system_side=self._manages_group,
-                    brought=self._brought_group,
-                )
-            made += self._client_rules[group_id]
-        return tuple(made)
-
-    def _place_of_rules(self, client: ec2.IConnectable, group: ec2.ISecurityGroup) -> cdk.Stack:
-        """Return the client's stack, whichever stack its group comes from; and where that is upstream, our own."""
-        place = cdk.Stack.of(client if isinstance(client, Construct) else group)
-        return cdk.Stack.of(self) if place.node.path in self._upstream else place
-
-    def add_link(
-        self,
+    @staticmethod
+    def from_attributes(
+        scope: Construct,
         construct_id: str,
         *,
-        file_system_path: str,
-        bucket: s3.IBucket | DataLake,
-        bucket_prefix: str = "",
-        import_events: Sequence[LinkEvent] = (),
-        export_events: Sequence[LinkEvent] = (),
-        batch_import_meta_data_on_create: bool = False,
-        imported_file_chunk_size_mib: float | None = None,
-    ) -> DataRepositoryAssociation:
-        """Link a directory to a prefix of a bucket; see ``DataRepositoryAssociation`` for the arguments.
-
-        Args:
-            construct_id: Id of the link in this construct.
-            file_system_path: Directory such as ``/datasets``.
-            bucket: Bucket, or data lake.
-            bucket_prefix: Key prefix. Left out, the whole bucket.
-            import_events: What FSx imports by itself. Left out, nothing.
-            export_events: What FSx exports by itself. Left out, nothing.
-            batch_import_meta_data_on_create: Whether the listing is imported while the link is made. Left out, not.
-            imported_file_chunk_size_mib: Most data of an imported file on one disk, MiB. Left out, 1024.
-
-        Returns:
-            The link.
-        """
-        from training_storage.tiers.association import DataRepositoryAssociation
-
-        return DataRepositoryAssociation(
-            self,
+        file_system_id: str,
+        mount_name: str,
+        security_group: ec2.ISecurityGroup,
+        dns_name: str | None = None,
+        efa_enabled: bool = False,
+        manage_security_group_rules: bool = True,
+        deployment_type: str | None = None,
+        storage_type: str | None = None,
+        file_system_type_version: str | None = None,
+        existing_links: Mapping[str, str] | None = None,
+        catalog: Catalog | None = None,
+    ) -> ImportedLustreFileSystem:
+        """Return a file system that exists already; see ``ImportedLustreFileSystem`` for the arguments."""
+        return ImportedLustreFileSystem(
+            scope,
             construct_id,
-            file_system=self,
-            file_system_path=file_system_path,
-            bucket=bucket,
-            bucket_prefix=bucket_prefix,
-            import_events=import_events,
-            export_events=export_events,
-            batch_import_meta_data_on_create=batch_import_meta_data_on_create,
-            imported_file_chunk_size_mib=imported_file_chunk_size_mib,
+            file_system_id=file_system_id,
+            mount_name=mount_name,
+            security_group=security_group,
+            dns_name=dns_name,
+            efa_enabled=efa_enabled,
+            manage_security_group_rules=manage_security_group_rules,
+            deployment_type=deployment_type,
+            storage_type=storage_type,
+            file_system_type_version=file_system_type_version,
+            existing_links=existing_links,
+            catalog=catalog,
         )
