@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.unit._planner import planned
 from training_storage.planner import plan
 from training_storage.planner.rights import deploy_rights
 from training_storage.workload import Workload
@@ -68,3 +69,36 @@ def test_arns_have_the_partition_of_the_region(region: str, zone: str, partition
 
 def test_without_links_nothing_is_needed() -> None:
     assert rights(lustre={"links": []})["Statement"] == []
+
+
+def statements(changes: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    document: dict[str, Any] = deploy_rights(planned(changes))
+    return {each["Sid"]: each for each in document["Statement"]}
+
+
+def test_new_directory_buckets_need_the_rights_of_their_handler_in_the_zone() -> None:
+    found = statements({"hot_tier": "express"})
+    (resource,) = found["MakeDirectoryBuckets"]["Resource"]
+    assert resource == "arn:aws:s3express:us-east-1:${AWS::AccountId}:bucket/*--use1-az6--x-s3"
+    assert "s3express:PutBucketPolicy" in found["MakeDirectoryBuckets"]["Action"]
+    assert "UseTheKeyOfDirectoryBuckets" not in found
+
+
+def test_the_bucket_of_a_shared_cache_needs_them_too() -> None:
+    key = "arn:aws:kms:us-east-1:111111111111:key/0123abcd"
+    found = statements({"mountpoint.cache": "express", "express.kms_key_arn": key})
+    assert found["UseTheKeyOfDirectoryBuckets"]["Resource"] == [key]
+
+
+def test_directory_buckets_that_are_there_need_none() -> None:
+    assert statements({"hot_tier": "express", "express.bucket_names": ["hot--use1-az6--x-s3"]}) == {}
+
+
+def test_s3_files_sets_notifications_and_its_rule_with_the_rights_of_the_caller() -> None:
+    found = statements({"dataset.access": "read-write", "data_lake.bucket": "theirs", "account": "111111111111"})
+    assert found["LetS3FilesHearOfChanges"]["Resource"] == ["arn:aws:s3:::theirs"]
+    assert found["HandTheRoleToS3Files"]["Condition"]["StringEquals"] == {
+        "iam:PassedToService": "elasticfilesystem.amazonaws.com"
+    }
+    (rule,) = found["MakeTheRuleOfS3Files"]["Resource"]
+    assert rule == "arn:aws:events:us-east-1:111111111111:rule/DO-NOT-DELETE-S3-Files*"
