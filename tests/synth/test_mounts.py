@@ -327,7 +327,7 @@ def test_an_image_without_the_aws_cli_gets_it_as_a_snap(rendered: Path, node: No
     aws = node.bin / "aws"
     kept = aws.rename(aws.with_name("aws.kept"))
     node.add_command("snap", f'[[ "$*" == "install aws-cli --classic" ]] && mv "{kept}" "$BIN/aws"')
-    assert node.run(rendered).returncode == 0
+    assert node.run(rendered, PATH=node.path_without("aws")).returncode == 0
     assert node.signals() == ["SUCCESS"]
 
 

@@ -196,6 +196,16 @@ class Node:
         script.parent.mkdir(parents=True, exist_ok=True)
         script.write_text("\n".join(lines) + "\n")
 
+    def path_without(self, name: str) -> str:
+        """Return a search path of the stubs and of this machine's commands, less one that it may have."""
+        tools = self.state / f"without-{name}"
+        tools.mkdir()
+        for folder in ("/usr/bin", "/bin"):
+            for command in Path(folder).iterdir():
+                if command.name != name and not (tools / command.name).is_symlink():
+                    (tools / command.name).symlink_to(command)
+        return f"{self.bin}:{tools}"
+
     def zip_scripts(self) -> None:
         """Put the scripts where ``aws s3 cp`` takes them from."""
         with zipfile.ZipFile(self.state / "scripts.zip", "w") as archive:

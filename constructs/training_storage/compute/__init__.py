@@ -2,7 +2,7 @@
 
 from training_storage.compute.bootstrap import Signal
 from training_storage.compute.gpu_fleet import GpuFleet
-from training_storage.compute.mount_model import BucketAccess, LustreMount, MountpointMount
+from training_storage.compute.mount_model import BucketAccess, LustreMount, MountpointMount, S3FilesMount
 from training_storage.compute.mounts import NodeStorage
 from training_storage.compute.network import ImportedNetwork, TrainingNetwork
 
@@ -13,6 +13,7 @@ __all__ = [
     "LustreMount",
     "MountpointMount",
     "NodeStorage",
+    "S3FilesMount",
     "Signal",
     "TrainingNetwork",
 ]

@@ -22,10 +22,17 @@ from training_storage._arguments import (
     optional,
 )
 from training_storage._tokens import is_concrete, literal_text
-from training_storage.compute.mount_model import BucketAccess, LustreMount, Mount, MountpointMount, mount_name
+from training_storage.compute.mount_model import (
+    BucketAccess,
+    LustreMount,
+    Mount,
+    MountpointMount,
+    S3FilesMount,
+    mount_name,
+)
 from training_storage.errors import Problem
 
-_DIRECTORY = re.compile(r"(?:/[A-Za-z0-9._-]+)+")
+_DIRECTORY = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)+")
 _BELOW = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _VALUE = re.compile(r"[^\r\n\"\\$`]*")
@@ -46,9 +53,29 @@ _FILE_SYSTEM: Final = Kind(
 )
 _SOURCE: Final = replace(
     BUCKET,
-    allowed="a DataLake, or a bucket of the CDK",
+    allowed="a DataLake, a DirectoryBucket, or a bucket of the CDK",
     fits=lambda value: BUCKET.fits(value) or has(value, "bucket", "grant_read"),
 )
+_DIRECTORY_BUCKET: Final = Kind(
+    allowed="a DirectoryBucket, or what has its name, ARN, zone and grants",
+    fits=lambda value: has(value, "bucket_name", "bucket_arn", "availability_zone_id", "grant_read_write"),
+    fix="make a DirectoryBucket, or DirectoryBucket.from_bucket_name",
+)
+_S3_FILES: Final = Kind(
+    allowed="an S3FileSystem, or what has its id, allow_client and grants",
+    fits=lambda value: has(value, "file_system_id", "allow_client", "grant_read", "grant_read_write", "grant_root"),
+    fix="make an S3FileSystem, or S3FileSystem.from_attributes",
+)
+_REGION: Final = Kind(
+    allowed="a region such as us-east-1",
+    fits=lambda value: isinstance(value, str) and re.fullmatch(r"[a-z]{2,}(-[a-z]+)+-\d+", value) is not None,
+)
+_OWNER: Final = Kind(
+    allowed="a user or group id, 1 or more: Mountpoint gives files to no root",
+    # mypy does not see that WHOLE has looked at the kind.
+    fits=lambda value: WHOLE.fits(value) and value >= 1,  # type: ignore[operator]
+)
+_TTL: Final = Kind(allowed="seconds, minimal or indefinite", fits=lambda value: TEXT.fits(value) or WHOLE.fits(value))
 _LUSTRE_KINDS: Final[Mapping[str, Kind]] = {
     "file_system": _FILE_SYSTEM,
     "path": TEXT,
@@ -65,24 +92,54 @@ _MOUNTPOINT_KINDS: Final[Mapping[str, Kind]] = {
     "read_only": FLAG,
     "allow_delete": FLAG,
     "allow_overwrite": FLAG,
+    "incremental_upload": FLAG,
     "maximum_throughput_gbps": optional(NUMBER),
+    "max_threads": optional(WHOLE),
     "cache": TEXT,
     "cache_size_mib": optional(WHOLE),
+    "cache_bucket": optional(_DIRECTORY_BUCKET),
+    "metadata_ttl": optional(_TTL),
+    "negative_metadata_ttl": optional(_TTL),
     "memory_target_mib": optional(WHOLE),
-    "region": optional(
-        Kind(
-            allowed="a region such as us-east-1",
-            fits=lambda value: isinstance(value, str) and re.fullmatch(r"[a-z]{2,}(-[a-z]+)+-\d+", value) is not None,
-        )
-    ),
-    # mypy does not see that WHOLE has looked at the kind.
-    "uid": Kind(allowed="a user id, 0 or more", fits=lambda value: WHOLE.fits(value) and value >= 0),  # type: ignore[operator]
-    "gid": Kind(allowed="a group id, 0 or more", fits=lambda value: WHOLE.fits(value) and value >= 0),  # type: ignore[operator]
+    "part_size_mib": optional(WHOLE),
+    "read_part_size_mib": optional(WHOLE),
+    "write_part_size_mib": optional(WHOLE),
+    "sse": optional(TEXT),
+    "sse_kms_key": optional(KEY),
+    "upload_checksums": optional(TEXT),
+    "storage_class": optional(TEXT),
+    "expected_bucket_owner": optional(TEXT),
+    "requester_pays": FLAG,
+    "transfer_acceleration": FLAG,
+    "dual_stack": FLAG,
+    "endpoint_url": optional(TEXT),
+    "bind": TEXTS,
+    "otlp_endpoint": optional(TEXT),
+    "otlp_export_interval_seconds": optional(WHOLE),
+    "log_metrics": FLAG,
+    "region": optional(_REGION),
+    "uid": _OWNER,
+    "gid": _OWNER,
     "file_mode": TEXT,
     "dir_mode": TEXT,
     "key": optional(KEY),
 }
+_S3_FILES_KINDS: Final[Mapping[str, Kind]] = {
+    "file_system": _S3_FILES,
+    "path": TEXT,
+    "read_only": FLAG,
+    "root_access": FLAG,
+    "direct_read": FLAG,
+    "ship_logs": FLAG,
+    "region": optional(_REGION),
+}
 _ACCESS_KINDS: Final[Mapping[str, Kind]] = {"bucket": _SOURCE, "prefix": TEXT, "write": FLAG, "key": optional(KEY)}
+_KINDS: Final[Mapping[type, Mapping[str, Kind]]] = {
+    LustreMount: _LUSTRE_KINDS,
+    MountpointMount: _MOUNTPOINT_KINDS,
+    S3FilesMount: _S3_FILES_KINDS,
+    BucketAccess: _ACCESS_KINDS,
+}
 
 
 def kind_problems(
@@ -97,7 +154,7 @@ def kind_problems(
     """Return what is of another kind than the arguments of ``NodeStorage`` and the fields of its mounts."""
     problems = misfits(
         {
-            "mounts": (mounts, _list_of("a list of LustreMount and MountpointMount", LustreMount, MountpointMount)),
+            "mounts": (mounts, _list_of("a list of mounts", LustreMount, MountpointMount, S3FilesMount)),
             "buckets": (buckets, _list_of("a list of BucketAccess", BucketAccess)),
             "environment": (environment, Kind(allowed="texts by their names", fits=_are_texts_by_name)),
             "directories": (directories, TEXTS),
@@ -111,11 +168,24 @@ def kind_problems(
     for name, values in (("mounts", mounts), ("buckets", buckets)):
         assert isinstance(values, Sequence)  # noqa: S101 - looked at above
         for index, value in enumerate(values):
-            kinds = _ACCESS_KINDS
-            if not isinstance(value, BucketAccess):
-                kinds = _LUSTRE_KINDS if isinstance(value, LustreMount) else _MOUNTPOINT_KINDS
-            problems += misfits({f"{name}[{index}].{field}": (getattr(value, field), kinds[field]) for field in kinds})
+            kinds = _KINDS[type(value)]
+            given = {field: getattr(value, field) for field in kinds}
+            found = misfits({f"{name}[{index}].{field}": (given[field], kinds[field]) for field in kinds})
+            problems += found or _late(f"{name}[{index}]", given, kinds)
     return problems
+
+
+def _late(path: str, values: Mapping[str, object], kinds: Mapping[str, Kind]) -> list[Problem]:
+    """Return what decides over rights and settings, and is known only when the stack is deployed."""
+    return [
+        Problem(
+            what=f"{field} of a mount is known only when the stack is deployed",
+            path=f"{path}.{field}",
+            allowed="True or False" if kinds[field] is FLAG else "a plain string such as none",
+        )
+        for field, value in values.items()
+        if (kinds[field] is FLAG and not isinstance(value, bool)) or (field == "cache" and not is_concrete(value))
+    ]
 
 
 def _list_of(allowed: str, *types: type) -> Kind:
@@ -168,15 +238,6 @@ def _lustre_problems(mounts: Sequence[Mount]) -> list[Problem]:
                     value=True,
                     allowed="False for this file system",
                     fix="make the file system with efa_enabled, or leave efa out",
-                )
-            )
-        if mount.gds and not mount.efa:
-            problems.append(
-                Problem(
-                    what="GPUDirect Storage without EFA",
-                    path=f"mounts[{index}].gds",
-                    value=True,
-                    allowed="only with efa",
                 )
             )
         for field in ("checkpoints", "scratch"):

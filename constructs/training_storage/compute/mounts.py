@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -25,10 +24,12 @@ from training_storage.compute.mount_model import (
     LustreMount,
     Mount,
     MountpointMount,
-    bucket_of,
+    S3FilesMount,
     mount_name,
-    mount_settings,
 )
+from training_storage.compute.mount_rights import grant_access, grant_mount
+from training_storage.compute.mount_scripts import bucket_region, script_settings
+from training_storage.compute.mount_subjects import mount_settings
 from training_storage.compute.mounts_from_plan import PlannedMounts
 from training_storage.errors import ValidationError
 from training_storage.rules.base import find_problems
@@ -166,15 +167,18 @@ class NodeStorage(Construct):
         return self.allow_client(client)
 
     def allow_client(self, client: ec2.IConnectable) -> list[cdk.CfnResource]:
-        """Open the Lustre ports between the client and the file system, and return the rules."""
+        """Open the ports of Lustre and S3 Files between the client and the file systems, and return the rules."""
         rules: list[cdk.CfnResource] = []
+        opened: list[object] = []
         for mount in self.mounts:
-            if isinstance(mount, LustreMount):
+            # One file system may be mounted twice, once to read and once to write.
+            if isinstance(mount, LustreMount | S3FilesMount) and not any(mount.file_system is it for it in opened):
+                opened.append(mount.file_system)
                 rules.extend(mount.file_system.allow_client(client))
         return rules
 
     def grant(self, grantee: iam.IGrantable) -> None:
-        """Grant what the nodes need: the scripts, and read or read-write on the buckets."""
+        """Grant what the nodes need: the scripts, and read or read-write on buckets and S3 Files."""
         stack = cdk.Stack.of(self)
         iam.Grant.add_to_principal(
             grantee=grantee,
@@ -190,10 +194,9 @@ class NodeStorage(Construct):
             ],
         )
         for mount in self.mounts:
-            if isinstance(mount, MountpointMount):
-                _grant(grantee, mount.bucket, mount.prefix, not mount.read_only, mount.allow_delete, mount.key)
+            grant_mount(stack, grantee, mount)
         for access in self._buckets:
-            _grant(grantee, access.bucket, access.prefix, access.write, False, access.key)
+            grant_access(stack, grantee, access)
 
     def commands(self, *, user_commands: Sequence[str] = (), signal: Signal | None = None) -> list[str]:
         """Return the bootstrap as shell commands.
@@ -203,18 +206,19 @@ class NodeStorage(Construct):
                 stops at the first error. Long work belongs in the background: the node is ready when they end.
             signal: Resource that waits for the node. Left out: nothing is signalled.
         """
-        cached = sum(1 for mount in self.mounts if isinstance(mount, MountpointMount) and mount.cache == "nvme")
-        processes = sum(1 for mount in self.mounts if isinstance(mount, MountpointMount))
+        stack = cdk.Stack.of(self)
+        processes = [mount for mount in self.mounts if isinstance(mount, MountpointMount)]
+        cached = [mount for mount in processes if "nvme" in mount.cache.split("+")]
         return start_commands(
             settings={
-                "TS_REGION": cdk.Stack.of(self).region,
+                "TS_REGION": stack.region,
                 "TS_SCRIPTS_BUCKET": self.scripts.s3_bucket_name,
                 "TS_SCRIPTS_KEY": self.scripts.s3_object_key,
                 "TS_DIRECTORIES": " ".join(self._directories),
-                "TS_CACHES": str(cached) if cached else "",
-                "TS_MOUNTPOINTS": str(processes) if processes else "",
+                "TS_CACHES": str(len(cached)) if cached else "",
+                "TS_MOUNTPOINTS": str(len(processes)) if processes else "",
             },
-            mounts={mount_name(mount.path): self._mount_settings(mount) for mount in self.mounts},
+            mounts={mount_name(mount.path): script_settings(stack, mount) for mount in self.mounts},
             environment=self._environment,
             user_commands=user_commands,
             signal=signal,
@@ -233,11 +237,12 @@ class NodeStorage(Construct):
         user_data.add_commands(*self.commands(user_commands=user_commands, signal=signal))
 
     def _warn_of_other_regions(self) -> None:
-        here = cdk.Stack.of(self).region
+        stack = cdk.Stack.of(self)
+        here = stack.region
         for mount in self.mounts:
             if not isinstance(mount, MountpointMount):
                 continue
-            there = _region(mount)
+            there = bucket_region(stack, mount)
             if is_concrete(here) and is_concrete(there) and here != there:
                 cdk.Annotations.of(self).add_warning_v2(
                     "training_storage:mounts.otherRegion",
@@ -245,86 +250,7 @@ class NodeStorage(Construct):
                     f"regions, by the gigabyte; copy the data to a bucket of {here}",
                 )
 
-    def _mount_settings(self, mount: Mount) -> dict[str, str]:
-        if isinstance(mount, LustreMount):
-            return {
-                "KIND": "lustre",
-                "MOUNT_PATH": mount.path,
-                "FILE_SYSTEM_ID": mount.file_system.file_system_id,
-                "DNS_NAME": mount.file_system.dns_name,
-                "MOUNT_NAME": mount.file_system.mount_name,
-                "EFA": "yes" if mount.efa else "",
-                "ON_TCP": mount.on_tcp if mount.efa else "",
-                "GDS": "yes" if mount.gds else "",
-                "CHECKPOINTS": mount.checkpoints or "",
-                "SCRATCH": mount.scratch or "",
-            }
-        return {
-            "KIND": "mountpoint",
-            "MOUNT_PATH": mount.path,
-            "BUCKET": bucket_of(mount.bucket).bucket_name,
-            "PREFIX": mount.prefix,
-            "BUCKET_REGION": _region(mount),
-            "READ_ONLY": "yes" if mount.read_only else "",
-            "ALLOW_DELETE": "yes" if mount.allow_delete else "",
-            "ALLOW_OVERWRITE": "yes" if mount.allow_overwrite else "",
-            "THROUGHPUT_GBPS": _whole_number(mount.maximum_throughput_gbps),
-            "CACHE": "yes" if mount.cache == "nvme" else "",
-            "CACHE_SIZE_MIB": _whole_number(mount.cache_size_mib),
-            "MEMORY_TARGET_MIB": _whole_number(mount.memory_target_mib),
-            "OWNER_UID": _whole_number(mount.uid),
-            "OWNER_GID": _whole_number(mount.gid),
-            "FILE_MODE": mount.file_mode,
-            "DIR_MODE": mount.dir_mode,
-        }
-
-
-def _region(mount: MountpointMount) -> str:
-    """Return the region of a bucket: as given, else as CDK knows it, which is the stack's where nobody said more."""
-    return mount.region or bucket_of(mount.bucket).env.region
-
 
 def _mount_paths(mounts: Sequence[Mount]) -> dict[str, str]:
     """``TRAINING_STORAGE_MOUNT_FSX=/fsx`` and so on."""
     return {f"TRAINING_STORAGE_MOUNT_{re.sub('[^A-Z0-9]', '_', mount_name(m.path).upper())}": m.path for m in mounts}
-
-
-def _whole_number(value: float | None) -> str:
-    """Return a number as settings have it, rounded up; a token as it will be."""
-    if value is None:
-        return ""
-    return str(math.ceil(value)) if is_concrete(value) else cdk.Tokenization.stringify_number(value)
-
-
-def _grant(
-    grantee: iam.IGrantable,
-    source: Lake | s3.IBucket,
-    prefix: str,
-    write: bool,
-    delete: bool,
-    key: kms.IKey | None,
-) -> None:
-    """Grant what Mountpoint needs (its CONFIGURATION page), through the lake where it is one."""
-    bucket = bucket_of(source)
-    if isinstance(source, Lake):
-        (source.grant_read_write if write else source.grant_read)(grantee, prefix=prefix or None)
-        if delete:
-            source.grant_delete(grantee, prefix=prefix or None)
-        return
-    iam.Grant.add_to_principal(
-        grantee=grantee,
-        actions=["s3:ListBucket"],
-        resource_arns=[bucket.bucket_arn],
-        conditions={"StringLike": {"s3:prefix": [f"{prefix}*"]}} if prefix else None,
-    )
-    actions = ["s3:GetObject"]
-    if write:
-        actions += ["s3:AbortMultipartUpload", "s3:PutObject"]
-    if delete:
-        actions.append("s3:DeleteObject")
-    iam.Grant.add_to_principal(
-        grantee=grantee, actions=sorted(actions), resource_arns=[bucket.arn_for_objects(f"{prefix}*")]
-    )
-    used = key or bucket.encryption_key
-    if used is not None:
-        used.grant(grantee, "kms:Decrypt", *(["kms:GenerateDataKey"] if write else []))

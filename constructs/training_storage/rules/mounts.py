@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from training_storage.errors import Problem
 from training_storage.rules.base import Rule
-from training_storage.rules.subject import Subject, catalog_of
+from training_storage.rules.mount_settings import MountSettings, NodeSettings
+from training_storage.rules.mountpoint_options import OPTION_RULES
+from training_storage.rules.mountpoint_values import VALUE_RULES
+from training_storage.rules.subject import catalog_of
 
+__all__ = ["CACHES", "MOUNT_RULES", "MOUNT_WORKLOAD_PATHS", "MountSettings", "NodeSettings", "cache_limit_mib"]
+
+CACHES: Final = ("none", "nvme", "express", "nvme+express")
+"""Where a Mountpoint mount keeps what it has read."""
 _PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)+")
-_MODE = re.compile(r"0?[0-7]{3}")
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr")  # noqa: S108
 """Directories in which nothing is mounted: they are the operating system's, or empty after a reboot."""
 _SHARED = (
@@ -21,56 +27,6 @@ _SHARED = (
 """Directories that hold what others need; a new directory in them is fine."""
 _OURS = ("/opt/training-storage", "/var/lib/training-storage")
 """Where the scripts of the bootstrap and its status lie."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MountSettings:
-    """One mount. A field is None where it is not given or not known at synth.
-
-    Attributes:
-        path: Absolute directory such as ``/lake``.
-        kind: ``lustre`` or ``mountpoint``.
-        read_only: Whether it refuses writes.
-        directory_bucket: Mountpoint only: whether the bucket is a directory bucket, which can rename.
-        prefix: Mountpoint only: key prefix, empty or ending in a slash.
-        maximum_throughput_gbps: Mountpoint only: Gbit/s for this one process.
-        cache: Mountpoint only: ``none`` or ``nvme``.
-        cache_size_mib: Mountpoint only: largest size of the cache in MiB.
-        memory_target_mib: Mountpoint only: memory in MiB.
-        allow_delete: Mountpoint only: whether files can be deleted.
-        allow_overwrite: Mountpoint only: whether files can be overwritten.
-        file_mode: Mountpoint only: octal mode of files.
-        dir_mode: Mountpoint only: octal mode of directories.
-    """
-
-    path: str | None = None
-    kind: str | None = None
-    read_only: bool | None = None
-    directory_bucket: bool | None = None
-    prefix: str | None = None
-    maximum_throughput_gbps: float | None = None
-    cache: str | None = None
-    cache_size_mib: int | None = None
-    memory_target_mib: int | None = None
-    allow_delete: bool | None = None
-    allow_overwrite: bool | None = None
-    file_mode: str | None = None
-    dir_mode: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NodeSettings(Subject):
-    """All mounts of a node and the disks and paths that they touch.
-
-    Attributes:
-        mounts: The mounts, in the order given.
-        local_nvme_gb: Instance store of the type in GB; None where not known.
-        checkpoint_path: Directory that the training code saves to; None without one.
-    """
-
-    mounts: tuple[MountSettings, ...] = ()
-    local_nvme_gb: float | None = None
-    checkpoint_path: str | None = None
 
 
 MOUNT_WORKLOAD_PATHS: Final[Mapping[str, str]] = {
@@ -132,33 +88,24 @@ def _paths_apart(node: NodeSettings) -> Iterator[Problem]:
                 )
 
 
-def _prefix(node: NodeSettings) -> Iterator[Problem]:
-    for index, mount in enumerate(node.mounts):
-        prefix = mount.prefix
-        if prefix and (not prefix.endswith("/") or prefix.startswith("/") or not prefix.isprintable()):
-            yield Problem(
-                what="not a key prefix that Mountpoint takes",
-                path=f"mounts[{index}].prefix",
-                value=prefix,
-                allowed="empty, or printable characters that end in a slash and start with none, such as datasets/",
-            )
-
-
 def _cache_disk(node: NodeSettings) -> Iterator[Problem]:
     for index, mount in enumerate(node.mounts):
-        if mount.cache not in (None, "none", "nvme"):
+        if mount.cache is not None and mount.cache not in CACHES:
             yield Problem(
-                what="unknown kind of cache", path=f"mounts[{index}].cache", value=mount.cache, allowed="none or nvme"
+                what="unknown kind of cache",
+                path=f"mounts[{index}].cache",
+                value=mount.cache,
+                allowed=", ".join(CACHES[:-1]) + f" or {CACHES[-1]}",
             )
-        if mount.cache == "nvme" and node.local_nvme_gb == 0:
+        if _on_nvme(mount) and node.local_nvme_gb == 0:
             yield Problem(
                 what="a cache on local NVMe, and the instance type has none",
                 path=f"mounts[{index}].cache",
-                value="nvme",
+                value=mount.cache,
                 allowed="none: a cache never goes on the root volume",
                 fix="set the cache to none, or choose a type with local NVMe",
             )
-        if mount.cache_size_mib is not None and mount.cache in (None, "none"):
+        if mount.gives("cache_size_mib") and not _on_nvme(mount):
             yield Problem(
                 what="a cache size without a cache",
                 path=f"mounts[{index}].cache_size_mib",
@@ -167,11 +114,41 @@ def _cache_disk(node: NodeSettings) -> Iterator[Problem]:
             )
 
 
+def _on_nvme(mount: MountSettings) -> bool:
+    return mount.cache in ("nvme", "nvme+express")
+
+
+def _cache_bucket(node: NodeSettings) -> Iterator[Problem]:
+    for index, mount in enumerate(node.mounts):
+        shared, path = mount.cache in ("express", "nvme+express"), f"mounts[{index}].cache_bucket"
+        if shared and not mount.gives("cache_bucket"):
+            yield Problem(
+                what="a shared cache without its bucket",
+                path=path,
+                allowed="a DirectoryBucket that holds nothing else",
+                fix="make one in the zone of the nodes, with content_is_cache and expire_after",
+            )
+        if not shared and mount.gives("cache_bucket"):
+            yield Problem(
+                what="a bucket for a shared cache that is not asked for",
+                path=path,
+                value=mount.cache_bucket,
+                allowed="only with cache express or nvme+express",
+            )
+        if mount.cache_bucket is not None and mount.cache_bucket in {each.bucket_name for each in node.mounts}:
+            yield Problem(
+                what="a shared cache in a bucket that is mounted",
+                path=path,
+                value=mount.cache_bucket,
+                allowed="a directory bucket that holds nothing else: who writes there decides what others read",
+            )
+
+
 def _cache_size(node: NodeSettings) -> Iterator[Problem]:
     sized = [
         (index, mount.cache_size_mib)
         for index, mount in enumerate(node.mounts)
-        if mount.cache == "nvme" and mount.cache_size_mib is not None
+        if _on_nvme(mount) and mount.cache_size_mib is not None
     ]
     for index, size in sized:
         if size < 1:
@@ -192,60 +169,15 @@ def _cache_size(node: NodeSettings) -> Iterator[Problem]:
         )
 
 
-def _throughput(node: NodeSettings) -> Iterator[Problem]:
-    for index, mount in enumerate(node.mounts):
-        rate = mount.maximum_throughput_gbps
-        if rate is not None and rate <= 0:
-            yield Problem(
-                what="not a throughput",
-                path=f"mounts[{index}].maximum_throughput_gbps",
-                value=rate,
-                allowed="Gbit/s above 0",
-            )
-
-
-def _memory_target(node: NodeSettings) -> Iterator[Problem]:
-    least = catalog_of(node).object_storage.mountpoint_memory_target_min_mib
-    for index, mount in enumerate(node.mounts):
-        target = mount.memory_target_mib
-        if target is not None and target < least:
-            yield Problem(
-                what="a memory target that Mountpoint refuses",
-                path=f"mounts[{index}].memory_target_mib",
-                value=target,
-                allowed=f"{least} MiB or more",
-            )
-
-
-def _modes(node: NodeSettings) -> Iterator[Problem]:
-    for index, mount in enumerate(node.mounts):
-        for name in ("file_mode", "dir_mode"):
-            mode = getattr(mount, name)
-            if mode is not None and not _MODE.fullmatch(mode):
-                yield Problem(
-                    what="not a file mode", path=f"mounts[{index}].{name}", value=mode, allowed="octal, such as 0644"
-                )
-
-
-def _write_flags(node: NodeSettings) -> Iterator[Problem]:
-    for index, mount in enumerate(node.mounts):
-        for name in ("allow_delete", "allow_overwrite"):
-            if mount.read_only and getattr(mount, name):
-                yield Problem(
-                    what=f"{name} on a read-only mount",
-                    path=f"mounts[{index}].{name}",
-                    value=True,
-                    allowed="only with read_only false",
-                )
+def _holds_checkpoints(node: NodeSettings, mount: MountSettings) -> bool:
+    if node.checkpoint_path is None or mount.path is None:
+        return False
+    return (node.checkpoint_path.rstrip("/") + "/").startswith(mount.path.rstrip("/") + "/")
 
 
 def _rename(node: NodeSettings) -> Iterator[Problem]:
-    if node.checkpoint_path is None:
-        return
     for mount in node.mounts:
-        if mount.kind != "mountpoint" or mount.directory_bucket is not False or mount.path is None:
-            continue
-        if (node.checkpoint_path.rstrip("/") + "/").startswith(mount.path.rstrip("/") + "/"):
+        if mount.kind == "mountpoint" and mount.directory_bucket is False and _holds_checkpoints(node, mount):
             yield Problem(
                 what="checkpoints under a Mountpoint mount of a general purpose bucket, which has no rename",
                 path="checkpoint_path",
@@ -255,10 +187,24 @@ def _rename(node: NodeSettings) -> Iterator[Problem]:
             )
 
 
+def _checkpoints_writable(node: NodeSettings) -> Iterator[Problem]:
+    for mount in node.mounts:
+        # A general purpose bucket would not be right with writes either: that is said once, by the rule of renames.
+        general = mount.kind == "mountpoint" and mount.directory_bucket is False
+        if mount.read_only and not general and _holds_checkpoints(node, mount):
+            yield Problem(
+                what=f"checkpoints under the read-only mount {mount.path}",
+                path="checkpoint_path",
+                value=node.checkpoint_path,
+                allowed="a directory on a mount with read_only false",
+            )
+
+
 _LAKE = MountSettings(
     path="/lake", kind="mountpoint", read_only=True, directory_bucket=False, maximum_throughput_gbps=100, cache="none"
 )
 _FSX = MountSettings(path="/fsx", kind="lustre", read_only=False)
+_HOT = MountSettings(path="/hot", kind="mountpoint", read_only=False, directory_bucket=True)
 _NODE = NodeSettings(mounts=(_FSX, _LAKE), local_nvme_gb=644.245, checkpoint_path="/fsx/checkpoints")
 _CACHED = replace(_LAKE, cache="nvme", cache_size_mib=102_400)
 
@@ -296,15 +242,6 @@ MOUNT_RULES: Final[tuple[Rule[NodeSettings], ...]] = (
         fails=_with(replace(_LAKE, path="/fsx/lake")),
     ),
     Rule(
-        id="mounts.prefix",
-        statement="a mounted prefix ends in a slash",
-        reason="Mountpoint refuses others",
-        source="Mountpoint for Amazon S3, CONFIGURATION, --prefix",
-        check=_prefix,
-        passes=_with(replace(_LAKE, prefix="datasets/")),
-        fails=_with(replace(_LAKE, prefix="datasets")),
-    ),
-    Rule(
         id="mounts.cache-disk",
         statement="a Mountpoint cache lies on local NVMe",
         reason="a cache on the root volume fills it and stops the node",
@@ -312,6 +249,15 @@ MOUNT_RULES: Final[tuple[Rule[NodeSettings], ...]] = (
         check=_cache_disk,
         passes=_with(_CACHED),
         fails=replace(_with(_CACHED), local_nvme_gb=0.0),
+    ),
+    Rule(
+        id="mounts.cache-bucket",
+        statement="a shared cache has a directory bucket of its own",
+        reason="Mountpoint fills it and never clears it, and who can write there decides what every node reads",
+        source="Mountpoint for Amazon S3, CONFIGURATION, --cache-xz",
+        check=_cache_bucket,
+        passes=_with(replace(_LAKE, cache="express", cache_bucket="cache--use1-az6--x-s3")),
+        fails=_with(replace(_LAKE, cache="express")),
     ),
     Rule(
         id="mounts.cache-size",
@@ -323,42 +269,6 @@ MOUNT_RULES: Final[tuple[Rule[NodeSettings], ...]] = (
         fails=_with(replace(_CACHED, cache_size_mib=512_000)),
     ),
     Rule(
-        id="mounts.throughput",
-        statement="Mountpoint's throughput is above 0 Gbit/s",
-        reason="the value sizes its memory and its connections",
-        source="field report 33",
-        check=_throughput,
-        passes=_NODE,
-        fails=_with(replace(_LAKE, maximum_throughput_gbps=0)),
-    ),
-    Rule(
-        id="mounts.memory-target",
-        statement="Mountpoint's memory target is 512 MiB or more",
-        reason="Mountpoint refuses less",
-        source="Mountpoint for Amazon S3 1.24, CONFIGURATION, --memory-target",
-        check=_memory_target,
-        passes=_with(replace(_LAKE, memory_target_mib=4096)),
-        fails=_with(replace(_LAKE, memory_target_mib=511)),
-    ),
-    Rule(
-        id="mounts.mode",
-        statement="modes of files and directories are octal",
-        reason="they are passed to Mountpoint as they are",
-        source="Mountpoint for Amazon S3, CONFIGURATION, --file-mode and --dir-mode",
-        check=_modes,
-        passes=_with(replace(_LAKE, file_mode="0644", dir_mode="755")),
-        fails=_with(replace(_LAKE, file_mode="rw-r--r--")),
-    ),
-    Rule(
-        id="mounts.write-flags",
-        statement="deleting and overwriting are asked for only where writing is",
-        reason="Mountpoint refuses the mix, and the reader of the file would expect writes to work",
-        source="field report 31",
-        check=_write_flags,
-        passes=_with(replace(_LAKE, read_only=False, allow_delete=True)),
-        fails=_with(replace(_LAKE, allow_delete=True)),
-    ),
-    Rule(
         id="mounts.checkpoint-rename",
         statement="checkpoints are never saved through a Mountpoint mount of a general purpose bucket",
         reason="savers write a temporary file and rename it; a general purpose bucket has no rename",
@@ -367,4 +277,15 @@ MOUNT_RULES: Final[tuple[Rule[NodeSettings], ...]] = (
         passes=_NODE,
         fails=replace(_NODE, checkpoint_path="/lake/checkpoints"),
     ),
+    Rule(
+        id="mounts.checkpoint-writable",
+        statement="checkpoints are saved on a mount that takes writes",
+        reason="the first save would fail after the nodes have trained for it",
+        source="Mountpoint for Amazon S3, CONFIGURATION, --read-only; mount(8)",
+        check=_checkpoints_writable,
+        passes=replace(_NODE, mounts=(_HOT,), checkpoint_path="/hot/checkpoints"),
+        fails=replace(_NODE, mounts=(replace(_HOT, read_only=True),), checkpoint_path="/hot/checkpoints"),
+    ),
+    *VALUE_RULES,
+    *OPTION_RULES,
 )
