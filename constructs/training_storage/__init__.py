@@ -24,7 +24,13 @@ if TYPE_CHECKING:
     )
     from training_storage.planner import plan
     from training_storage.planner.model import Plan
-    from training_storage.tiers import DataLake, DataRepositoryAssociation, LustreFileSystem
+    from training_storage.tiers import (
+        DataLake,
+        DataRepositoryAssociation,
+        LustreFileSystem,
+        S3FilesImportRule,
+        S3FileSystem,
+    )
     from training_storage.training_storage import TrainingStorage
     from training_storage.workload import Workload, load_workload, parse_workload
 
@@ -41,6 +47,8 @@ __all__ = [
     "PlanError",
     "Problem",
     "RefusedError",
+    "S3FileSystem",
+    "S3FilesImportRule",
     "TrainingNetwork",
     "TrainingStorage",
     "TrainingStorageError",
@@ -70,7 +78,13 @@ _MODULES = {
     ),
     "training_storage.planner": ("plan",),
     "training_storage.planner.model": ("Plan",),
-    "training_storage.tiers": ("DataLake", "DataRepositoryAssociation", "LustreFileSystem"),
+    "training_storage.tiers": (
+        "DataLake",
+        "DataRepositoryAssociation",
+        "LustreFileSystem",
+        "S3FileSystem",
+        "S3FilesImportRule",
+    ),
     "training_storage.training_storage": ("TrainingStorage",),
     "training_storage.workload": ("Workload", "load_workload", "parse_workload"),
 }

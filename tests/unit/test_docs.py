@@ -114,7 +114,7 @@ def construct_warnings() -> set[str]:
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
-    return {text for text in texts if re.fullmatch(r"training_storage:[A-Za-z.]+", text)}
+    return {text for text in texts if re.fullmatch(r"training_storage:[A-Za-z0-9.]+", text)}
 
 
 def test_the_page_of_warnings_has_every_id_and_no_other() -> None:

@@ -108,7 +108,7 @@ def _grant(
 
 def grant_on(
     scope: IConstruct,
-    resource: iam.IResourceWithPolicy | s3.IBucket | kms.IKey,
+    resource: iam.IResourceWithPolicyV2 | s3.IBucket | kms.IKey,
     grantee: iam.IGrantable,
     actions: tuple[str, ...],
     arn: str,
@@ -161,7 +161,7 @@ def grant_on(
     return iam.Grant.drop(grantee, f"the policy of the {noun} is not ours to change")
 
 
-def _other_account(resource: IResource, grantee: iam.IGrantable) -> bool:
+def _other_account(resource: IResource | iam.IResourceWithPolicyV2, grantee: iam.IGrantable) -> bool:
     here = concrete(grantee.grant_principal.principal_account)
     if here is None:
         return False

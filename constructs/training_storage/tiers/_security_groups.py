@@ -120,8 +120,8 @@ def rules_of_brought_group(scope: Construct, group: ec2.ISecurityGroup, *, efa: 
     rules: list[CfnResource] = []
     for each in traffic(efa=efa):
         description = "Between members: EFA" if efa else "Between members: Lustre"
-        rules.append(_once(place, "Ingress", each, group=group_id, peer=group_id, description=description))
-        rules.append(_once(place, "Egress", each, group=group_id, peer=group_id, description=description))
+        rules.append(once(place, "Ingress", each, group=group_id, peer=group_id, description=description))
+        rules.append(once(place, "Egress", each, group=group_id, peer=group_id, description=description))
     return rules
 
 
@@ -129,7 +129,7 @@ def _short(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def _once(
+def once(
     place: Construct, direction: str, each: Traffic, *, group: str, peer: str, description: str, name: str = ""
 ) -> CfnResource:
     """Return the rule that is there already, anywhere in the stage, or make it."""
@@ -186,7 +186,7 @@ def rules_with_client(
     for each in traffic(efa=efa):
         for direction, name, group, peer, description in wanted:
             if brought:
-                made.append(_once(scope, direction, each, group=group, peer=peer, description=description, name=name))
+                made.append(once(scope, direction, each, group=group, peer=peer, description=description, name=name))
             elif direction == "Ingress":
                 made.append(let_in(scope, name, each, group=group, source=peer, description=description))
             else:

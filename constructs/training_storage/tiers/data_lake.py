@@ -80,6 +80,7 @@ class DataLake(Construct):
     Attributes:
         bucket: The bucket.
         encryption_key: Its key; None with ``s3`` and where the key of an existing bucket is not known.
+        versioned: Whether it keeps old versions; None for a bucket that exists already, whose owner decides that.
     """
 
     PREFIXES: Final = tuple(LAKE_PREFIXES)
@@ -148,6 +149,7 @@ class DataLake(Construct):
             raise ValidationError(problems, where=where)
         super().__init__(scope, construct_id)
 
+        self.versioned: Final[bool | None] = None if bucket is not None else versioned is not False
         if bucket is None:
             lifetime = {name: age or cdk.Duration.days(DEFAULT_DAYS[name]) for name, age in ages.items()}
             self.bucket, self.encryption_key = self._make(
