@@ -27,7 +27,7 @@ from training_storage.compute import (
 )
 from training_storage.errors import ValidationError
 from training_storage.monitoring import StorageDashboard
-from training_storage.tiers import DataLake, DataRepositoryAssociation, LustreFileSystem
+from training_storage.tiers import DataLake, DataRepositoryAssociation, ImportedLustreFileSystem, LustreFileSystem
 from training_storage.training_storage import TrainingStorage
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -38,6 +38,9 @@ def right(kind: type, stack: cdk.Stack) -> dict[str, Any]:
     zone = {"availability_zone_id": "use1-az6"}
     if kind is LustreFileSystem:
         return {"vpc": vpc(stack), "subnet": subnet(stack), "storage_capacity_gib": 1200}
+    if kind is ImportedLustreFileSystem:
+        group = ec2.SecurityGroup.from_security_group_id(stack, "Group", "sg-0abc")
+        return {"file_system_id": "fs-0123456789abcdef0", "mount_name": "abcdefgh", "security_group": group}
     if kind is GpuFleet:
         return {"vpc": vpc(stack), "subnet": subnet(stack), "instance_type": "p5.48xlarge", "instance_count": 2}
     if kind is DataRepositoryAssociation:
@@ -62,6 +65,7 @@ def right(kind: type, stack: cdk.Stack) -> dict[str, Any]:
 CONSTRUCTS: list[type] = [
     DataLake,
     LustreFileSystem,
+    ImportedLustreFileSystem,
     DataRepositoryAssociation,
     GpuFleet,
     NodeStorage,
@@ -132,6 +136,13 @@ WRONG: list[tuple[type, str, object, str]] = [
     (LustreFileSystem, "log_group", "/aws/fsx/mine", "from_log_group_name"),
     (LustreFileSystem, "log_retention", 30, "RetentionDays"),
     (LustreFileSystem, "file_system_type_version", 2.15, "text"),
+    (LustreFileSystem, "throughput_capacity_mb_per_s", "4000", "a whole number"),
+    (LustreFileSystem, "drive_cache_type", True, "text"),
+    (LustreFileSystem, "read_cache_gib", 64.5, "a whole number"),
+    (ImportedLustreFileSystem, "security_group", "sg-0abc", "from_security_group_id"),
+    (ImportedLustreFileSystem, "file_system_type_version", 2.15, "text"),
+    (ImportedLustreFileSystem, "existing_links", ["/datasets"], '{"/datasets": "s3://their-bucket/datasets/"}'),
+    (DataRepositoryAssociation, "file_system", "fs-0123456789abcdef0", "LustreFileSystem.from_attributes"),
     (DataLake, "bucket", "their-bucket", "from_bucket_name"),
     (DataLake, "encryption_key", "alias/mine", "from_key_arn"),
     (DataLake, "logs_expire_after", 30, "Duration.days(30)"),

@@ -84,9 +84,9 @@ def given(stack: cdk.Stack, example: str) -> dict[str, Any]:
         "storage": storage,
     }
     made = {name: makers[name]() for name in sorted(free_names(example) & set(makers))}
-    modules = (training_storage, compute, monitoring)
+    modules = (training_storage, tiers, compute, monitoring)
     names = {name: getattr(module, name) for module in modules for name in module.__all__}
-    return {**names, "s3": s3, "self": stack, "stack": stack, "vpc": vpc, "subnet": subnet, **made}
+    return {**names, "ec2": ec2, "s3": s3, "self": stack, "stack": stack, "vpc": vpc, "subnet": subnet, **made}
 
 
 def test_there_are_constructs_to_look_at() -> None:
@@ -98,7 +98,8 @@ def test_the_example_of_a_construct_runs(
     name: str, make_app: Callable[[], cdk.App], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     example = example_of(PUBLIC[name])
-    assert f"{name}(" in example
+    made_by = ".from_" if name.startswith("Imported") else f"{name}("
+    assert made_by in example
     monkeypatch.chdir(ROOT / "examples")  # where the workload files lie that examples load
     app = make_app()
     stack = cdk.Stack(app, "Examples", env=cdk.Environment(region="us-east-1"))

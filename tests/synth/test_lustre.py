@@ -30,12 +30,12 @@ from tests.synth.storage import (
     vpc,
     warnings,
 )
-from training_storage.errors import NotDeployableError, ValidationError
+from training_storage.errors import ValidationError
 from training_storage.tiers.data_lake import DataLake
 from training_storage.tiers.lustre import LustreFileSystem
 
 LOG_GROUP = "AWS::Logs::LogGroup"
-# Each kind that this version deploys: type and the tiers it takes (FSx API, PerUnitStorageThroughput).
+# SSD storage: type and the tiers it takes (FSx API, PerUnitStorageThroughput).
 KINDS: list[tuple[str, int | None]] = [
     ("SCRATCH_2", None),
     *(("PERSISTENT_1", tier) for tier in (50, 100, 200)),
@@ -217,16 +217,6 @@ def test_report_06_the_old_way_of_linking_is_never_written(
     hot.add_link("Data", file_system_path="/datasets", bucket=cdk.aws_s3.Bucket(stack, "Bucket"))
     assert not {"ImportPath", "ExportPath", "AutoImportPolicy", "ImportedFileChunkSize"} & set(lustre(stack))
     assert len(resources(stack, ASSOCIATION)) == 1
-
-
-def test_report_06_intelligent_tiering_is_refused_and_says_that_it_has_no_links(stack: cdk.Stack) -> None:
-    with pytest.raises(NotDeployableError, match="S3 links are not supported"):
-        file_system(stack, storage_type="INTELLIGENT_TIERING")
-
-
-def test_hdd_is_known_but_not_deployed_yet(stack: cdk.Stack) -> None:
-    with pytest.raises(NotDeployableError, match="HDD"):
-        file_system(stack, deployment_type="PERSISTENT_1", storage_type="HDD", storage_capacity_gib=6000)
 
 
 def test_a_storage_type_that_does_not_exist_fails(stack: cdk.Stack) -> None:
@@ -522,7 +512,7 @@ def test_attributes_come_from_the_resource(stack: cdk.Stack) -> None:
 )
 def test_arns_follow_the_partition(app: cdk.App, region: str, partition: str) -> None:
     stack = cdk.Stack(app, "Hot", env=cdk.Environment(account="111111111111", region=region))
-    file_system(stack)
+    file_system(stack, deployment_type="SCRATCH_2")  # what every region has
     destination = lustre(stack)["LogConfiguration"]["Destination"]["Fn::Join"][1][0]
     assert destination == f"arn:{partition}:logs:{region}:111111111111:log-group:"
 
@@ -599,6 +589,21 @@ def test_a_client_without_a_group_fails(stack: cdk.Stack) -> None:
     hot = file_system(stack)
     with pytest.raises(ValidationError, match="security group"):
         hot.allow_client(ec2.Connections())
+
+
+@pytest.mark.parametrize("efa", [False, True])
+def test_report_13_rules_of_a_client_that_are_left_to_the_owner_are_named_in_a_warning(
+    stack: cdk.Stack, efa: bool
+) -> None:
+    theirs = ec2.SecurityGroup.from_security_group_id(stack, "Theirs", "sg-0abc")
+    hot = file_system(
+        stack, security_group=theirs, manage_security_group_rules=False, efa_enabled=efa, storage_capacity_gib=38_400
+    )
+    hot.allow_client(ec2.SecurityGroup.from_security_group_id(stack, "Client", "sg-0def"))
+    (said,) = [text for text in warnings(stack) if "sg-0def" in text]
+    for passing in ("all traffic",) if efa else ("tcp 988", "tcp 1018-1023"):
+        assert f"inbound {passing} from sg-0def" in said
+        assert f"outbound {passing} to sg-0def" in said
 
 
 def test_rules_of_a_group_left_to_its_owner_are_not_made_for_clients_either(app: cdk.App) -> None:

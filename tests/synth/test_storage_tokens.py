@@ -7,6 +7,7 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
@@ -15,6 +16,7 @@ from tests.synth.storage import file_system
 from training_storage.errors import ValidationError
 from training_storage.tiers.association import DataRepositoryAssociation
 from training_storage.tiers.data_lake import DataLake
+from training_storage.tiers.imported_lustre import ImportedLustreFileSystem
 from training_storage.tiers.lustre import LustreFileSystem
 
 NUMBER, TEXT, LIST, BOOL = "number", "text", "list", "bool"
@@ -24,6 +26,10 @@ LUSTRE = {
     "deployment_type": TEXT,
     "storage_type": TEXT,
     "per_unit_storage_throughput": NUMBER,
+    "throughput_capacity_mb_per_s": NUMBER,
+    "drive_cache_type": TEXT,
+    "read_cache_mode": TEXT,
+    "read_cache_gib": NUMBER,
     "metadata_mode": TEXT,
     "metadata_iops": NUMBER,
     "efa_enabled": BOOL,
@@ -43,6 +49,26 @@ LUSTRE_OTHERS = {  # interfaces, enumerations and plain switches: no tokens of t
     "removal_policy",
     "catalog",
 }
+LUSTRE_CLASSES: dict[str, dict[str, Any]] = {  # arguments that only some storage classes have
+    "throughput_capacity_mb_per_s": {"storage_type": "INTELLIGENT_TIERING", "storage_capacity_gib": None},
+    "read_cache_mode": {
+        "storage_type": "INTELLIGENT_TIERING",
+        "storage_capacity_gib": None,
+        "throughput_capacity_mb_per_s": 4000,
+    },
+    "drive_cache_type": {"deployment_type": "PERSISTENT_1", "storage_type": "HDD", "storage_capacity_gib": 6000},
+}
+LUSTRE_CLASSES["read_cache_gib"] = LUSTRE_CLASSES["read_cache_mode"]
+EXISTING = {
+    "file_system_id": TEXT,
+    "mount_name": TEXT,
+    "dns_name": TEXT,
+    "efa_enabled": BOOL,
+    "deployment_type": TEXT,
+    "storage_type": TEXT,
+    "file_system_type_version": TEXT,
+}
+EXISTING_OTHERS = {"security_group", "manage_security_group_rules", "existing_links", "catalog"}
 LINK = {
     "file_system_path": TEXT,
     "bucket_prefix": TEXT,
@@ -82,6 +108,7 @@ def token(stack: cdk.Stack, kind: str) -> Any:
     ("construct", "covered"),
     [
         (LustreFileSystem, {*LUSTRE, *LUSTRE_OTHERS}),
+        (ImportedLustreFileSystem, {*EXISTING, *EXISTING_OTHERS}),
         (DataRepositoryAssociation, {*LINK, *LINK_OTHERS}),
         (DataLake, {*LAKE, *LAKE_AGES, *LAKE_OTHERS}),
     ],
@@ -93,8 +120,52 @@ def test_every_argument_is_covered(construct: type, covered: set[str]) -> None:
 
 @pytest.mark.parametrize(("argument", "kind"), LUSTRE.items())
 def test_a_file_system_takes_a_token(stack: cdk.Stack, argument: str, kind: str) -> None:
-    file_system(stack, **{argument: token(stack, kind)})
+    file_system(stack, **{**LUSTRE_CLASSES.get(argument, {}), argument: token(stack, kind)})
     Template.from_stack(stack)
+
+
+def existing(stack: cdk.Stack, **options: Any) -> ImportedLustreFileSystem:
+    given: dict[str, Any] = {
+        "file_system_id": "fs-0123456789abcdef0",
+        "mount_name": "abcdefgh",
+        "security_group": ec2.SecurityGroup.from_security_group_id(stack, "Group", "sg-0abc"),
+    }
+    return ImportedLustreFileSystem(stack, "Existing", **{**given, **options})
+
+
+@pytest.mark.parametrize(("argument", "kind"), EXISTING.items())
+def test_an_existing_file_system_takes_a_token(stack: cdk.Stack, argument: str, kind: str) -> None:
+    made = existing(stack, **{argument: token(stack, kind)})
+    made.add_link("Data", bucket=s3.Bucket.from_bucket_name(stack, "Bucket", "their-bucket"), file_system_path="/data")
+    made.allow_client(ec2.SecurityGroup.from_security_group_id(stack, "Client", "sg-0def"))
+    Template.from_stack(stack)
+
+
+@pytest.mark.parametrize("place", ["directory", "address", "prefix"])
+def test_links_that_are_there_may_be_tokens(stack: cdk.Stack, place: str) -> None:
+    text = token(stack, TEXT)
+    there = {
+        "directory": {text: "s3://their-bucket/data/"},
+        "address": {"/data": text},
+        "prefix": {"/data": f"s3://their-bucket/{text}/"},
+    }[place]
+    made = existing(stack, existing_links=there)
+    made.add_link(
+        "Other",
+        bucket=s3.Bucket.from_bucket_name(stack, "Bucket", "their-bucket"),
+        file_system_path="/other",
+        bucket_prefix="other/",
+    )
+    Template.from_stack(stack)
+
+
+def test_a_group_whose_id_is_a_token_gets_its_rules(stack: cdk.Stack) -> None:
+    group = ec2.SecurityGroup.from_security_group_id(stack, "Late", token(stack, TEXT))
+    existing(stack, security_group=group).allow_client(
+        ec2.SecurityGroup.from_security_group_id(stack, "Client", "sg-0def")
+    )
+    rules = Template.from_stack(stack).find_resources("AWS::EC2::SecurityGroupIngress").values()
+    assert {"Ref": "Text"} in [rule["Properties"]["GroupId"] for rule in rules]
 
 
 @pytest.mark.parametrize("deployment_type", ["SCRATCH_2", "PERSISTENT_1", "PERSISTENT_2"])

@@ -17,6 +17,7 @@ from training_storage.rules.lustre import (
     NEW_CLIENTS,
     LustreSettings,
 )
+from training_storage.rules.lustre_existing import EXISTING_LUSTRE_RULES, ExistingLustreSettings
 from training_storage.rules.lustre_settings import HDD, PERSISTENT_2, SCRATCH, TIERED
 
 SSD_TYPES = ("SCRATCH_2", "PERSISTENT_1", "PERSISTENT_2")
@@ -297,6 +298,39 @@ def test_hdd_says_its_drive_cache(cache: str) -> None:
     assert problems(replace(HDD, drive_cache_type=cache)) == ()
 
 
+@pytest.mark.parametrize("cache", ["WRITE", "read", ""])
+def test_hdd_knows_no_other_drive_cache(cache: str) -> None:
+    assert rules_broken(replace(HDD, drive_cache_type=cache)) == {"lustre.drive-cache"}
+
+
+@pytest.mark.parametrize("settings", [SCRATCH, PERSISTENT_2, TIERED])
+def test_only_hdd_has_a_drive_cache(settings: LustreSettings) -> None:
+    assert rules_broken(replace(settings, drive_cache_type="NONE")) == {"lustre.drive-cache"}
+
+
+@pytest.mark.parametrize("settings", [SCRATCH, ssd("PERSISTENT_1", 1200, 50), PERSISTENT_2, HDD])
+def test_only_intelligent_tiering_has_a_throughput_capacity_and_a_read_cache(settings: LustreSettings) -> None:
+    assert rules_broken(replace(settings, throughput_capacity_mb_per_s=4000)) == {"lustre.tiering-throughput"}
+    assert rules_broken(replace(settings, read_cache_mode="NO_CACHE")) == {"lustre.tiering-read-cache"}
+    assert rules_broken(replace(settings, read_cache_gib=64)) == {"lustre.tiering-read-cache"}
+
+
+@pytest.mark.parametrize("gib", [1200, 6000])
+def test_intelligent_tiering_takes_no_capacity(gib: int) -> None:
+    assert rules_broken(replace(TIERED, storage_capacity_gib=gib)) == {"lustre.tiering-capacity"}
+
+
+@pytest.mark.parametrize("tier", [12, 125, 1000])
+def test_intelligent_tiering_takes_no_tier(tier: int) -> None:
+    assert rules_broken(replace(TIERED, per_unit_storage_throughput=tier)) == {"lustre.throughput-forbidden"}
+
+
+@pytest.mark.parametrize("settings", [SCRATCH, HDD])
+def test_report_05_types_without_metadata_are_only_told_that_they_have_no_efa(settings: LustreSettings) -> None:
+    asked = replace(settings, efa=True, omitted=frozenset({"metadata_mode"}))
+    assert rules_broken(asked) == {"lustre.efa-deployment-type"}
+
+
 def test_hdd_without_a_drive_cache_type_fails() -> None:
     settings = replace(HDD, drive_cache_type=None, omitted=frozenset({"drive_cache_type"}))
     assert rules_broken(settings) == {"lustre.drive-cache"}
@@ -321,3 +355,44 @@ def test_report_15_more_than_one_subnet_fails_naming_the_option(count: int) -> N
     (problem,) = problems(replace(PERSISTENT_2, subnet_count=count))
     assert (problem.path, problem.value) == ("subnet_count", count)
     assert LUSTRE_CONSTRUCT_PATHS[problem.path] == "subnet"
+
+
+# -- a file system that exists already
+
+
+def names_refused(**names: str) -> list[str]:
+    return [problem.path for problem in find_problems(EXISTING_LUSTRE_RULES, ExistingLustreSettings(**names))]
+
+
+@pytest.mark.parametrize("file_system_id", ["fs-01234567", "fs-0123456789abcdef0", "fs-0123456789abcdef01"])
+def test_ids_of_file_systems_pass(file_system_id: str) -> None:
+    assert names_refused(file_system_id=file_system_id) == []
+
+
+@pytest.mark.parametrize(
+    "file_system_id", ["", "fs-0123456", "fs-0123456789ABCDEF0", "fsx-01234567", "fs-01234567 ", "fs-" + "0" * 19]
+)
+def test_other_ids_fail(file_system_id: str) -> None:
+    assert names_refused(file_system_id=file_system_id) == ["file_system_id"]
+
+
+@pytest.mark.parametrize("mount_name", ["fsx", "abcdefgh", "A1_-"])
+def test_mount_names_pass(mount_name: str) -> None:
+    assert names_refused(mount_name=mount_name) == []
+
+
+@pytest.mark.parametrize("mount_name", ["", "/fsx", "abcdefghi", "a b", "fs\n"])
+def test_other_mount_names_fail(mount_name: str) -> None:
+    assert names_refused(mount_name=mount_name) == ["mount_name"]
+
+
+@pytest.mark.parametrize("dns_name", ["fs-01234567.fsx.cn-north-1.amazonaws.com.cn", "10.0.1.23", "hot.example.com"])
+def test_host_names_and_addresses_pass(dns_name: str) -> None:
+    assert names_refused(dns_name=dns_name) == []
+
+
+@pytest.mark.parametrize(
+    "dns_name", ["", "hot.example.com@tcp", "hot.example.com:/fsx", "hot example", "tcp://hot", "hot.", "x" * 300]
+)
+def test_what_is_more_than_a_host_name_fails(dns_name: str) -> None:
+    assert names_refused(dns_name=dns_name) == ["dns_name"]

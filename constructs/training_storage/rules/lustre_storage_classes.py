@@ -46,7 +46,7 @@ def _drive_cache(settings: LustreSettings) -> Iterator[Problem]:
             allowed="a drive cache with HDD",
         )
     if settings.storage_type == "HDD" and (
-        "drive_cache_type" in settings.omitted or (cache or "NONE") not in {"NONE", "READ"}
+        "drive_cache_type" in settings.omitted or cache not in {None, "NONE", "READ"}
     ):
         yield Problem(
             what="HDD storage needs a drive cache type", path="drive_cache_type", value=cache, allowed="NONE or READ"

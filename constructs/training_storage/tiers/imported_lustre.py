@@ -68,7 +68,6 @@ class ImportedLustreFileSystem(LustreFileSystemBase):
             security_group=ec2.SecurityGroup.from_security_group_id(self, "Group", "sg-0123456789abcdef0"),
             existing_links={"/datasets": "s3://their-bucket/datasets/"},
         )
-        assert isinstance(theirs, ImportedLustreFileSystem)
         theirs.add_link("Results", file_system_path="/results", bucket=lake, bucket_prefix="models/",
                         export_events=["new", "changed"])
         theirs.allow_client(fleet)
