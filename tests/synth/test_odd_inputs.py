@@ -175,7 +175,7 @@ def test_other_partitions_name_no_arn_of_this_one(
         builtin_cloud_formation_validation=False,
     )
     stack = cdk.Stack(app, "Stack", env=cdk.Environment(account="111111111111", region=region))
-    lake, hot = DataLake(stack, "Lake"), file_system(stack)
+    lake, hot = DataLake(stack, "Lake"), file_system(stack, deployment_type="SCRATCH_2")  # what every region has
     hot.add_link("Data", file_system_path="/data", bucket=lake, bucket_prefix="data/")
     mounts: list[Mount] = [LustreMount(file_system=hot), MountpointMount(bucket=lake)]
     fleet(stack, storage=NodeStorage(stack, "Storage", mounts=mounts), instance_type="g4dn.xlarge")

@@ -14,6 +14,7 @@ from training_storage.planner.supply import Limits
 from training_storage.planner.words import listed
 from training_storage.rules.base import find_problems, relabel
 from training_storage.rules.lustre import LUSTRE_RULES, LUSTRE_WORKLOAD_PATHS, NEW_CLIENTS, LustreSettings
+from training_storage.rules.lustre_region import REGION_RULES
 from training_storage.rules.lustre_settings import OLD_SERVER
 from training_storage.units import MB
 from training_storage.workload.checks import lustre_settings
@@ -122,7 +123,7 @@ def _ask(draft: Draft, settings: LustreSettings) -> LustreAsk | None:
     option = lustre.option(settings.deployment_type or "", settings.storage_type or "")
     if option is None:  # the rules have said so
         return None
-    tiers = _tiers(draft, option)
+    tiers = _tiers(draft, option, settings)
     if tiers is None:
         return None
     prices = draft.catalog.prices
@@ -155,7 +156,7 @@ def _ask(draft: Draft, settings: LustreSettings) -> LustreAsk | None:
     )
 
 
-def _tiers(draft: Draft, option: StorageOption) -> tuple[int, ...] | None:
+def _tiers(draft: Draft, option: StorageOption, settings: LustreSettings) -> tuple[int, ...] | None:
     """Return the tiers that the region offers and the file allows; None with a problem where there is none."""
     region, given = draft.region, draft.workload.lustre
     offered = tuple(sorted(option.tiers)) or (0,)
@@ -164,37 +165,19 @@ def _tiers(draft: Draft, option: StorageOption) -> tuple[int, ...] | None:
             draft.assume(
                 f"the facts do not say which Lustre tiers {region.name} offers; it counts as offering all, with EFA"
             )
-        elif not region.lustre_tiers:
-            draft.refuse(
-                f"{region.name} has no PERSISTENT_2 file systems",
-                path="lustre.deployment_type" if given.deployment_type else "region",
-                value=given.deployment_type or region.name,
-                allowed="SCRATCH_2 and PERSISTENT_1 in this region",
-                fix="give lustre.deployment_type: SCRATCH_2, or PERSISTENT_1 with its tier, or choose another region",
-            )
-            return None
         elif option.tiers:
             offered = tuple(tier for tier in offered if tier in region.lustre_tiers)
-        if given.efa is True and region.lustre_efa is False:
-            draft.refuse(
-                f"{region.name} has no EFA-enabled file systems",
-                path="lustre.efa",
-                value=True,
-                allowed="auto or false in this region",
-            )
-            return None
-    tier = given.per_unit_storage_throughput
-    if tier is None:
-        return offered
-    if tier not in offered:
-        draft.refuse(
-            f"{region.name} does not offer this tier",
-            path="lustre.per_unit_storage_throughput",
-            value=tier,
-            allowed=f"{listed([str(each) for each in offered], 'or')} MB/s per TiB",
+    if problems := find_problems(REGION_RULES, replace(settings, region=region.name)):
+        # Where the type follows from nothing that the file says, it is the region that can be changed.
+        draft.problems.extend(
+            replace(each, path="region", value=region.name)
+            if each.path == "lustre.deployment_type" and given.deployment_type is None
+            else each
+            for each in relabel(problems, LUSTRE_WORKLOAD_PATHS)
         )
         return None
-    return (tier,)
+    tier = given.per_unit_storage_throughput
+    return offered if tier is None else (tier,)
 
 
 def _refuse_unsized(draft: Draft, ask: LustreAsk, choice: Choice) -> None:

@@ -55,6 +55,7 @@ class LustreSettings(Subject):
         weekly_maintenance_start_time: ``d:HH:MM`` in UTC, Monday is 1.
         log_group_name: Name of the log group that data repository events go to.
         client_os: Operating system of the clients, one of ``NEW_CLIENTS`` or another name.
+        region: Region that it stands in, such as ``us-east-1``.
         omitted: Names of fields that are known to be left out, as against not known yet.
     """
 
@@ -79,6 +80,7 @@ class LustreSettings(Subject):
     weekly_maintenance_start_time: str | None = None
     log_group_name: str | None = None
     client_os: str | None = None
+    region: str | None = None
     omitted: frozenset[str] = frozenset()
     # Nearly every rule asks for these two, so they are looked up once.
     _lustre: LustreCatalog = field(init=False, compare=False, repr=False)

@@ -200,6 +200,7 @@ class LustreFileSystem(LustreFileSystemBase):
             subnet_count=len(subnet) if isinstance(subnet, Sequence) else 1,
             weekly_maintenance_start_time=concrete(weekly_maintenance_start_time),
             log_group_name=concrete(log_group.log_group_name) if log_group is not None else None,
+            region=concrete(cdk.Stack.of(scope).region),
             omitted=sized.omitted,
         )
         problems += relabel(find_problems(LUSTRE_RULES, settings), LUSTRE_CONSTRUCT_PATHS)
