@@ -219,7 +219,7 @@ def _checkpoints(draw: st.DrawFn) -> Data:
 
 @st.composite
 def _lustre(draw: st.DrawFn, region: str, facts: InstanceType | None) -> Data:
-    kind = draw(st.sampled_from(["", "", "PERSISTENT_2", "SCRATCH_2", "PERSISTENT_1", "tiering", "existing"]))
+    kind = draw(st.sampled_from(["", "", "PERSISTENT_2", "SCRATCH_2", "PERSISTENT_1", "HDD", "tiering", "existing"]))
     if kind == "existing":
         return {
             "file_system_id": draw(_ids("fs")),
@@ -231,7 +231,17 @@ def _lustre(draw: st.DrawFn, region: str, facts: InstanceType | None) -> Data:
         } | draw(_optional({}, {"links": _links()}))
     if kind == "tiering":
         step = draw(st.integers(1, 50))
-        return {"storage_type": "INTELLIGENT_TIERING", "throughput_capacity": 4000 * step, "links": []}
+        tiering: Data = {"storage_type": "INTELLIGENT_TIERING", "throughput_capacity": 4000 * step, "links": []}
+        sizes_gib = st.integers(32 * step, 131_072 * step).map(lambda gib: f"{gib} GiB")
+        cache = st.one_of(st.sampled_from(["none", "proportional"]), sizes_gib)
+        iops = st.sampled_from(["automatic", 6000, 12_000])
+        return tiering | draw(_optional({}, {"read_cache": cache, "metadata_iops": iops}))
+    if kind == "HDD":
+        tier = draw(st.sampled_from([12, 40]))
+        sizes = st.integers(1, 40).map(lambda n: f"{n * {12: 6000, 40: 1800}[tier]} GiB")
+        hdd: Data = {"storage_type": "HDD", "per_unit_storage_throughput": tier}
+        optional_hdd = {"drive_cache": st.sampled_from(["none", "read"]), "storage_capacity": sizes, "links": _links()}
+        return hdd | draw(_optional({}, optional_hdd))
     persistent2 = kind in {"", "PERSISTENT_2"}
     optional: dict[str, st.SearchStrategy[Any]] = {
         "storage_type": st.just("SSD"),

@@ -114,6 +114,9 @@ def make_file_system(
         storage_type=planned.storage_type,  # type: ignore[arg-type]
         per_unit_storage_throughput=planned.per_unit_storage_throughput,
         throughput_capacity_mb_per_s=planned.throughput_capacity_mb_per_s,
+        drive_cache_type=settings.drive_cache_type,  # type: ignore[arg-type]
+        read_cache_mode=settings.read_cache_mode,  # type: ignore[arg-type]
+        read_cache_gib=settings.read_cache_gib,
         metadata_mode=planned.metadata_mode,  # type: ignore[arg-type]
         metadata_iops=planned.metadata_iops if planned.metadata_mode == "USER_PROVISIONED" else None,
         efa_enabled=planned.efa,

@@ -228,6 +228,53 @@ def test_link_ids_of_paths_that_read_alike_do_not_collide() -> None:
     assert len(made.of("small-hot", "AWS::FSx::DataRepositoryAssociation")) == 2
 
 
+# ---- storage classes of Lustre
+
+
+@pytest.mark.parametrize(
+    ("given", "cache"),
+    [({}, "NONE"), ({"drive_cache": "none"}, "NONE"), ({"drive_cache": "read"}, "READ")],
+)
+@pytest.mark.parametrize("tier", [12, 40])
+def test_hdd_is_made_as_it_is_planned(tier: int, given: dict[str, Any], cache: str) -> None:
+    lustre = {"storage_type": "HDD", "per_unit_storage_throughput": tier, **given}
+    planned_ = planned(lustre=lustre).lustre
+    assert planned_ is not None
+    made = synthesize(workload(lustre=lustre))
+    (file_system,) = made.of("small-hot", "AWS::FSx::FileSystem").values()
+    configuration = file_system["Properties"]["LustreConfiguration"]
+    assert file_system["Properties"]["StorageType"] == "HDD"
+    assert file_system["Properties"]["StorageCapacity"] == planned_.storage_capacity_gib
+    assert (configuration["PerUnitStorageThroughput"], configuration["DriveCacheType"]) == (tier, cache)
+    assert len(made.of("small-hot", "AWS::FSx::DataRepositoryAssociation")) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "cache"),
+    [
+        ({}, {"SizingMode": "PROPORTIONAL_TO_THROUGHPUT_CAPACITY"}),
+        ({"read_cache": "proportional"}, {"SizingMode": "PROPORTIONAL_TO_THROUGHPUT_CAPACITY"}),
+        ({"read_cache": "none"}, {"SizingMode": "NO_CACHE"}),
+        ({"read_cache": "640 GiB"}, {"SizingMode": "USER_PROVISIONED", "SizeGiB": 640}),
+    ],
+)
+def test_intelligent_tiering_is_made_as_it_is_planned_and_without_links(
+    given: dict[str, Any], cache: dict[str, Any]
+) -> None:
+    lustre = {"storage_type": "INTELLIGENT_TIERING", "links": [], **given}
+    planned_ = planned(lustre=lustre).lustre
+    assert planned_ is not None
+    made = synthesize(workload(lustre=lustre))
+    (file_system,) = made.of("small-hot", "AWS::FSx::FileSystem").values()
+    configuration = file_system["Properties"]["LustreConfiguration"]
+    assert "StorageCapacity" not in file_system["Properties"]
+    assert configuration["ThroughputCapacity"] == planned_.throughput_capacity_mb_per_s
+    assert configuration["DataReadCacheConfiguration"] == cache
+    assert configuration["MetadataConfiguration"] == {"Mode": "USER_PROVISIONED", "Iops": planned_.metadata_iops}
+    assert file_system["DeletionPolicy"] == "Retain"
+    assert made.all("AWS::FSx::DataRepositoryAssociation") == []
+
+
 # ---- not deployable yet
 
 
@@ -236,10 +283,6 @@ def test_link_ids_of_paths_that_read_alike_do_not_collide() -> None:
     [
         ({"hot_tier": "express", "dataset": SMALL["dataset"] | {"interface": "object"}}, "express"),
         ({"file_access": "s3-files"}, "s3-files"),
-        (
-            {"lustre": {"deployment_type": "PERSISTENT_1", "storage_type": "HDD", "per_unit_storage_throughput": 40}},
-            "HDD",
-        ),
     ],
 )
 def test_what_is_planned_but_not_built_yet_is_a_clear_error(changes: dict[str, Any], named: str) -> None:

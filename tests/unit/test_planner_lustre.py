@@ -23,6 +23,8 @@ def reads(per_accelerator: str) -> dict[str, Any]:
     return {"dataset.read_rate": {"per_accelerator": per_accelerator}}
 
 
+HDD = {"storage_type": "HDD", "per_unit_storage_throughput": 40}
+TIERING = {"storage_type": "INTELLIGENT_TIERING", "links": []}
 P5 = {"compute.instance_type": "p5.48xlarge"}
 TIERS = (125, 250, 500, 1000)
 
@@ -288,6 +290,34 @@ def test_intelligent_tiering_buys_throughput(rate: str, throughput: int, servers
     assert part.links == ()
 
 
+def test_a_drive_cache_changes_no_figure_of_the_plan_and_is_said_not_to_count() -> None:
+    plain, cached = (
+        planned({"hot_tier": "lustre", **reads("1.5 MB/s"), "lustre": {**HDD, "drive_cache": cache}})
+        for cache in ("none", "read")
+    )
+    assert cached.lustre == plain.lustre
+    assert cached.demand == plain.demand
+    (said,) = set(cached.assumptions) - set(plain.assumptions)
+    assert "not counted" in said
+
+
+@pytest.mark.parametrize(("read_cache", "said"), [("none", 1), ("proportional", 0), ("640 GiB", 0)])
+def test_a_read_cache_changes_no_figure_of_the_plan_and_none_is_said_to_be_slow(read_cache: str, said: int) -> None:
+    plain, cached = (
+        planned({"hot_tier": "lustre", **reads("15 MB/s"), "lustre": {**TIERING, **given}})
+        for given in ({}, {"read_cache": read_cache})
+    )
+    assert cached.lustre == plain.lustre
+    assert len([text for text in cached.assumptions if "tens of milliseconds" in text]) == said
+
+
+@pytest.mark.parametrize(("gib", "warned"), [(1800, True), (5400, True), (7200, False)])
+def test_hdd_under_6000_gib_warns(gib: int, warned: bool) -> None:
+    override = {"storage_type": "HDD", "per_unit_storage_throughput": 40, "storage_capacity": f"{gib} GiB"}
+    made = planned({"hot_tier": "lustre", "lustre": override})
+    assert ("lustre-small-hdd" in warning_ids(made)) is warned
+
+
 def test_intelligent_tiering_with_too_little_throughput_names_the_shortfall() -> None:
     made = planned(
         {
@@ -353,6 +383,13 @@ ILLEGAL: list[tuple[dict[str, Any], str, str]] = [
         "lustre.storage_capacity",
         "",
     ),
+    ({"drive_cache": "read"}, "lustre.drive_cache", "HDD"),
+    ({**TIERING, "drive_cache": "none"}, "lustre.drive_cache", "HDD"),
+    ({"read_cache": "none"}, "lustre.read_cache", "INTELLIGENT_TIERING"),
+    ({**HDD, "read_cache": "64 GiB"}, "lustre.read_cache", "INTELLIGENT_TIERING"),
+    ({**TIERING, "read_cache": "16 GiB"}, "lustre.read_cache", "32 to 131072 GiB"),
+    ({**TIERING, "throughput_capacity": 8000, "read_cache": "63 GiB"}, "lustre.read_cache", "64 to 262144 GiB"),
+    ({**TIERING, "metadata_iops": 24_000}, "lustre.metadata_iops", "6000 or 12000"),
     ({"file_system_type_version": "2.12"}, "lustre.file_system_type_version", "2.15"),
     (
         {"deployment_type": "SCRATCH_2", "file_system_type_version": "2.10"},

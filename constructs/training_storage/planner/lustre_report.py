@@ -7,6 +7,7 @@ from training_storage.planner.draft import RANKING_REGION, Draft
 from training_storage.planner.lustre import LustreAsk, Sized, servers_needed, throughput_gib
 from training_storage.planner.lustre_efa import Choice, tcp_client_limit
 from training_storage.planner.words import gib, listed, mb_per_s, number, usd_per_month
+from training_storage.rules.lustre_storage_classes import SMALL_HDD_GIB
 
 
 def _label(ask: LustreAsk, tier: int) -> str:
@@ -38,6 +39,7 @@ def explain(draft: Draft, ask: LustreAsk, choice: Choice, chosen: Sized) -> None
         )
     _explain_efa(draft, ask, choice, chosen)
     _explain_metadata(draft, ask, chosen)
+    _explain_cache(draft)
 
 
 def _explain_efa(draft: Draft, ask: LustreAsk, choice: Choice, chosen: Sized) -> None:
@@ -98,6 +100,21 @@ def _explain_metadata(draft: Draft, ask: LustreAsk, sized: Sized) -> None:
         draft.reject("lustre.metadata", "AUTOMATIC", f"{granted}; {asked}")
 
 
+def _explain_cache(draft: Draft) -> None:
+    """Say that a cache is no throughput that a plan can count on: what is read for the first time is in none."""
+    given = draft.workload.lustre
+    if given.drive_cache == "read":
+        draft.assume(
+            "what the SSD read cache of HDD storage serves, a fifth of the capacity, is not counted: the disks alone "
+            "carry the plan"
+        )
+    if given.read_cache == "none":
+        draft.assume(
+            "without a read cache INTELLIGENT_TIERING reads in tens of milliseconds and charges each request; the plan "
+            "counts neither"
+        )
+
+
 def warn(draft: Draft, ask: LustreAsk, choice: Choice, sized: Sized) -> None:
     """Name what falls short, what has to be raised before deploying, and what is not used."""
     needs, lustre = ask.needs, ask.lustre
@@ -130,6 +147,12 @@ def warn(draft: Draft, ask: LustreAsk, choice: Choice, sized: Sized) -> None:
             "lustre-quota",
             f"{gib(sized.gib)} are more than the default quota of {gib(lustre.default_quota_gib)}: have it raised "
             "before deploying",
+        )
+    if sized.gib is not None and ask.option.storage_type == "HDD" and sized.gib < SMALL_HDD_GIB:
+        draft.warn(
+            "lustre-small-hdd",
+            f"{gib(sized.gib)} of HDD storage: the API takes them, but the quotas of FSx name {gib(SMALL_HDD_GIB)} as "
+            "the least",
         )
     quota = lustre.intelligent_tiering_default_quota_mb_per_s
     if sized.gib is None and sized.read_mb_per_s > quota:

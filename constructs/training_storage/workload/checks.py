@@ -142,7 +142,9 @@ def _directory_buckets(draft: Draft) -> Iterator[Problem]:
     zone = draft.text("availability_zone_id")
     express, mountpoint = draft.sections["express"], draft.sections["mountpoint"]
     assert isinstance(express, Express) and isinstance(mountpoint, Mountpoint)  # noqa: S101, PT018 - narrows for mypy
-    named: list[tuple[str, str | None]] = [(f"express.bucket_names[{index}]", name) for index, name in enumerate(express.bucket_names or ())]
+    named: list[tuple[str, str | None]] = [
+        (f"express.bucket_names[{index}]", name) for index, name in enumerate(express.bucket_names or ())
+    ]
     named.append(("mountpoint.cache_bucket", mountpoint.cache_bucket))
     for path, name in named:
         if name is not None and zone is not None and not name.endswith(f"--{zone}--x-s3"):
@@ -291,6 +293,9 @@ def lustre_settings(
         storage_capacity_gib=None if capacity is None else int(capacity.bytes // GIB),
         per_unit_storage_throughput=lustre.per_unit_storage_throughput,
         throughput_capacity_mb_per_s=lustre.throughput_capacity,
+        drive_cache_type=lustre.drive_cache_type,
+        read_cache_mode=lustre.read_cache_mode,
+        read_cache_gib=lustre.read_cache_gib,
         metadata_mode=None if provisioned is None else "USER_PROVISIONED",
         metadata_iops=provisioned,
         efa=lustre.efa if isinstance(lustre.efa, bool) else None,

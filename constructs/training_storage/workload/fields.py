@@ -213,6 +213,15 @@ def whole_gib(value: object) -> Size:
     return found
 
 
+def read_cache(value: object) -> Size | Literal["none", "proportional"]:
+    """``none``, ``proportional`` or a size in whole GiB; which sizes are legal is a rule of the service."""
+    if value == "none" or value == "proportional":
+        return value
+    if isinstance(value, str) and not any(letter.isdigit() for letter in value):
+        raise refuse("is neither none, proportional nor a size", allowed="none, proportional, or whole GiB")
+    return whole_gib(value)
+
+
 _NAME = r"[a-z][a-z0-9-]{0,39}"
 _BUCKET = r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"
 _SOURCE = r"s3://(?P<bucket>[^/\s]+)/(?P<prefix>(?:[^\x00-\x1f\x7f]*/)?)"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from training_storage.errors import Problem
-from training_storage.units import Duration, Size
+from training_storage.units import GIB, Duration, Size
 from training_storage.workload import fields as read
 from training_storage.workload.section import Section, item, list_of
 from training_storage.workload.together import at_most_one, not_with, without
@@ -16,6 +16,8 @@ LinkEvent = Literal["new", "changed", "deleted"]
 DeploymentType = Literal["SCRATCH_2", "PERSISTENT_1", "PERSISTENT_2"]
 StorageType = Literal["SSD", "HDD", "INTELLIGENT_TIERING"]
 Compression = Literal["lz4", "none"]
+DriveCache = Literal["none", "read"]
+ReadCache = Literal["none", "proportional"]
 Removal = Literal["retain", "delete"]
 Cache = Literal["auto", "none", "nvme", "express"]
 Encryption = Literal["s3", "kms"]
@@ -39,6 +41,8 @@ class Lustre(Section):
     storage_capacity: Size | None = item(read.whole_gib, default=None)
     per_unit_storage_throughput: int | None = item(read.whole(1), default=None)
     throughput_capacity: int | None = item(read.whole(1, 2_000_000), default=None)
+    drive_cache: DriveCache | None = item(read.choice(DriveCache), default=None)
+    read_cache: ReadCache | Size | None = item(read.read_cache, default=None)
     metadata_iops: Literal["automatic"] | int | None = item(read.automatic_or_iops, default=None)
     efa: Auto | bool = item(read.auto_or_flag, default="auto")
     gds: bool = item(read.flag, default=False)
@@ -52,6 +56,24 @@ class Lustre(Section):
     file_system_id: str | None = item(read.aws_id("fs"), default=None)
     mount_name: str | None = item(read.lustre_mount_name, default=None)
 
+    @property
+    def drive_cache_type(self) -> str | None:
+        """The drive cache of HDD storage as FSx names it; None where it is not given."""
+        return None if self.drive_cache is None else self.drive_cache.upper()
+
+    @property
+    def read_cache_mode(self) -> str | None:
+        """How the read cache of INTELLIGENT_TIERING is sized, as FSx names it; None where it is not given."""
+        if isinstance(self.read_cache, Size):
+            return "USER_PROVISIONED"
+        names = {"none": "NO_CACHE", "proportional": "PROPORTIONAL_TO_THROUGHPUT_CAPACITY"}
+        return None if self.read_cache is None else names[self.read_cache]
+
+    @property
+    def read_cache_gib(self) -> int | None:
+        """Size of that read cache in GiB, where one is given."""
+        return int(self.read_cache.bytes // GIB) if isinstance(self.read_cache, Size) else None
+
     @classmethod
     def keys_together(cls, given: Mapping[str, Any]) -> Iterable[Problem]:
         """A file system that is there already is described, not made."""
@@ -61,7 +83,8 @@ class Lustre(Section):
                     "mount_name", given, "is the mount name of a file system that is not named", "file_system_id"
                 )
             return
-        yield from not_with(given, "file_system_id", ("kms_key_arn", "removal", "backup_retention_days", "compression"))
+        made = ("drive_cache", "read_cache", "compression", "backup_retention_days", "kms_key_arn", "removal")
+        yield from not_with(given, "file_system_id", made)
         wanted = {
             "mount_name": "its mount name, which FSx gave",
             "security_group_id": "its security group, which clients are let into",
