@@ -82,14 +82,14 @@ class Deployed:
 @pytest.fixture(scope="module", params=EXAMPLES)
 def deployed(request: pytest.FixtureRequest) -> Iterator[Deployed]:
     """One deployment an example, for tests that only look."""
-    with emulator() as aws:
+    with emulator(region=plan_of(request.param).workload.region) as aws:
         yield Deployed(request.param, aws)
 
 
 @pytest.fixture(params=EXAMPLES)
 def fresh(request: pytest.FixtureRequest) -> Iterator[Deployed]:
     """A deployment of one's own, for tests that change it."""
-    with emulator() as aws:
+    with emulator(region=plan_of(request.param).workload.region) as aws:
         yield Deployed(request.param, aws)
 
 
