@@ -33,9 +33,16 @@ esac""",
 /*) cp "$STATE/release_version" "$STATE/mount_s3_version" ;;
 lustre-client) [[ -e "$STATE/dnf_has_lustre-client" ]] && add_client ;;
 mount-s3) [[ -e "$STATE/dnf_has_mount-s3" ]] && cp "$STATE/dnf_has_mount-s3" "$STATE/mount_s3_version" ;;
+amazon-efs-utils) [[ -e "$STATE/dnf_has_efs_utils" ]] && cp "$STATE/dnf_has_efs_utils" "$STATE/efs_utils_version" ;;
 esac""",
     "yum": "exit 1",
-    "apt-get": '[[ "$1" != install ]] || add_client',
+    "apt-get": """case "$1 ${@: -1}" in
+"install amazon-efs-utils") cp "$STATE/apt_has_amazon-efs-utils" "$STATE/efs_utils_version" ;;
+install*) add_client ;;
+esac""",
+    "mount.s3files": (
+        '[[ -s "$STATE/efs_utils_version" ]] || exit 127; echo "$0 Version: $(cat "$STATE/efs_utils_version")"'
+    ),
     "apt-mark": """case "$1" in
 showhold) cat "$STATE/held" ;;
 hold) down hold_failures || exit 100; shift; printf '%s\\n' "$@" >>"$STATE/held" ;;
@@ -127,6 +134,16 @@ LAKE = {
     "DIR_MODE": "0755",
 }
 
+HOT = {**LAKE, "MOUNT_PATH": "/hot", "BUCKET": "hot--use1-az6--x-s3", "DIRECTORY_BUCKET": "yes", "READ_ONLY": ""}
+S3_FILES_ID = "fs-0fedcba9876543210"
+S3_FILES = {
+    "KIND": "s3-files",
+    "MOUNT_PATH": "/files",
+    "FILE_SYSTEM_ID": S3_FILES_ID,
+    "FILE_SYSTEM_REGION": "us-east-1",
+    "READ_ONLY": "yes",
+}
+
 
 class Node:
     """One machine: ``root`` in place of /, ``state`` behind the stub commands."""
@@ -145,7 +162,7 @@ class Node:
         self.set(
             calls="", mounted="", automounts="", held="", packages="",
             machine="x86_64", modules="", disks="", stripes="1", cpus="192", disk_mib="614400",
-            efa_messages="0", efa_interfaces="0", mount_s3_version="", release_version="1.24.0",
+            efa_messages="0", efa_interfaces="0", mount_s3_version="", release_version="1.24.0", efs_utils_version="",
             signature="[GNUPG:] VALIDSIG 8AEFE705EBE329C0948C75A66F1C3B3AEF4B030B 2026-08-26",
         )  # fmt: skip
         (self.root / "etc/os-release").write_text(AL2023)

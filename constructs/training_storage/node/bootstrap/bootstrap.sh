@@ -24,6 +24,8 @@ TS_SCRIPTS="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 . "$TS_SCRIPTS/mountpoint_install.sh"
 # shellcheck source=mountpoint_mount.sh
 . "$TS_SCRIPTS/mountpoint_mount.sh"
+# shellcheck source=s3files_mount.sh
+. "$TS_SCRIPTS/s3files_mount.sh"
 
 # Everything that ends this script comes through here, so a stack that waits always hears of it.
 finish() {
@@ -74,6 +76,16 @@ bring_up_bucket() {
   mount_bucket
 }
 
+bring_up_s3_files() {
+  step "amazon-efs-utils for $FILE_SYSTEM_ID"
+  install_efs_utils
+  write_efs_utils_configuration
+  step "mount $FILE_SYSTEM_ID on $MOUNT_PATH"
+  mount_s3_files
+  step "prove $FILE_SYSTEM_ID on $MOUNT_PATH"
+  prove_s3_files
+}
+
 # bring_up KIND: every mount of one kind, in the order of their names.
 bring_up() {
   local file
@@ -85,6 +97,7 @@ bring_up() {
     case "$1:$KIND" in
       lustre:lustre) bring_up_lustre ;;
       mountpoint:mountpoint) bring_up_bucket ;;
+      s3-files:s3-files) bring_up_s3_files ;;
     esac
   done
 }
@@ -171,6 +184,7 @@ step "local NVMe"
 find_local_nvme
 bring_up lustre
 bring_up mountpoint
+bring_up s3-files
 step directories
 make_directories
 add_local_nvme_to_env

@@ -9,28 +9,60 @@ mountpoint_version() {
   mount-s3 --version 2>/dev/null | grep -oE '[0-9]+\.[0-9]+\.[0-9]+' | sed -n 1p || true
 }
 
+# mountpoint_since SETTING VALUE: first version that knows it; nothing where every version does that we mount with.
+mountpoint_since() {
+  case "$1=$2" in
+    OTLP_ENDPOINT=* | OTLP_EXPORT_INTERVAL_SECONDS=*) echo 1.21.0 ;;
+    UPLOAD_CHECKSUMS=crc64nvme) echo 1.23.0 ;;
+    MEMORY_TARGET_MIB=*) echo 1.24.0 ;;
+  esac
+}
+
+# mountpoint_knows SETTING VALUE: whether the installed version takes it.
+mountpoint_knows() {
+  local since
+  since="$(mountpoint_since "$1" "$2")"
+  [[ -z "$since" ]] || version_at_least "$(mountpoint_version)" "$since"
+}
+
+# mountpoint_wanted: the version that knows all that any mount of this node asks for.
+mountpoint_wanted() {
+  local wanted="$MOUNTPOINT_MINIMUM" name value since
+  while IFS='=' read -r name value; do
+    value="${value#\'}"
+    since="$(mountpoint_since "$name" "${value%\'}")"
+    if [[ -n "$since" ]] && version_at_least "$since" "$wanted"; then
+      wanted="$since"
+    fi
+  done < <(cat "$TS_ETC"/mounts.d/*)
+  printf '%s' "$wanted"
+}
+
+# mountpoint_is_good VERSION
 mountpoint_is_good() {
   local version
   version="$(mountpoint_version)"
-  [[ -n "$version" ]] && version_at_least "$version" "$MOUNTPOINT_MINIMUM"
+  [[ -n "$version" ]] && version_at_least "$version" "$1"
 }
 
 install_mountpoint() {
-  local version
-  if mountpoint_is_good; then
+  local version wanted
+  wanted="$(mountpoint_wanted)"
+  if mountpoint_is_good "$wanted"; then
     return 0
   fi
   read_os
   if [[ "$OS_ID" == amzn && "$OS_VERSION" == 2023* ]]; then
     # The package alone, by its name: neither command touches anything else that is installed.
     retry 3 dnf install -y mount-s3 || log "the repository has no mount-s3"
-    mountpoint_is_good || dnf upgrade -y mount-s3 || log "the repository has no newer mount-s3"
+    mountpoint_is_good "$wanted" || dnf upgrade -y mount-s3 || log "the repository has no newer mount-s3"
   fi
-  if ! mountpoint_is_good; then
+  if ! mountpoint_is_good "$wanted"; then
     install_mountpoint_release || log "the release of Mountpoint can't be installed"
   fi
   version="$(mountpoint_version)"
-  mountpoint_is_good ||
+  # An option that is too new is left out with a warning; a version that is too old for all ends here.
+  mountpoint_is_good "$MOUNTPOINT_MINIMUM" ||
     die "Mountpoint is ${version:-not there}, and $MOUNTPOINT_MINIMUM or later is needed for $BUCKET on $MOUNT_PATH"
 }
 

@@ -1,38 +1,92 @@
 # shellcheck shell=bash
 # One systemd unit a mount: it is there after a reboot, and comes back when the process is killed.
 
-MOUNTPOINT_MEMORY_TARGET=1.24.0 # older versions refuse --memory-target
+# Settings that are yes or nothing, each with its flag.
+MOUNTPOINT_FLAGS=(
+  "READ_ONLY --read-only"
+  "ALLOW_DELETE --allow-delete"
+  "ALLOW_OVERWRITE --allow-overwrite"
+  "INCREMENTAL_UPLOAD --incremental-upload"
+  "REQUESTER_PAYS --requester-pays"
+  "TRANSFER_ACCELERATION --transfer-acceleration"
+  "DUAL_STACK --dual-stack"
+  "LOG_METRICS --log-metrics"
+)
+# Settings whose value follows the flag as it is.
+MOUNTPOINT_VALUES=(
+  "THROUGHPUT_GBPS --maximum-throughput-gbps"
+  "MAX_THREADS --max-threads"
+  "METADATA_TTL --metadata-ttl"
+  "NEGATIVE_METADATA_TTL --negative-metadata-ttl"
+  "CACHE_BUCKET --cache-xz"
+  "SSE --sse"
+  "SSE_KMS_KEY --sse-kms-key-id"
+  "UPLOAD_CHECKSUMS --upload-checksums"
+  "STORAGE_CLASS --storage-class"
+  "EXPECTED_BUCKET_OWNER --expected-bucket-owner"
+  "ENDPOINT_URL --endpoint-url"
+  "OTLP_ENDPOINT --otlp-endpoint"
+  "OTLP_EXPORT_INTERVAL_SECONDS --otlp-export-interval"
+)
+# Settings in MiB, which Mountpoint takes in bytes.
+MOUNTPOINT_SIZES=(
+  "PART_SIZE_MIB --part-size"
+  "READ_PART_SIZE_MIB --read-part-size"
+  "WRITE_PART_SIZE_MIB --write-part-size"
+)
 
 # mountpoint_arguments: the command line, one argument a line.
 mountpoint_arguments() {
+  local pair setting flag interface
   local arguments=(
     --region "$BUCKET_REGION" --allow-other --uid "$OWNER_UID" --gid "$OWNER_GID"
     --dir-mode "$DIR_MODE" --file-mode "$FILE_MODE"
   )
-  if [[ "${READ_ONLY:-}" == yes ]]; then
-    arguments+=(--read-only)
-  fi
-  if [[ "${ALLOW_DELETE:-}" == yes ]]; then
-    arguments+=(--allow-delete)
-  fi
-  if [[ "${ALLOW_OVERWRITE:-}" == yes ]]; then
-    arguments+=(--allow-overwrite)
-  fi
+  for pair in "${MOUNTPOINT_FLAGS[@]}"; do
+    read -r setting flag <<<"$pair"
+    if [[ "${!setting:-}" == yes ]]; then
+      arguments+=("$flag")
+    fi
+  done
   if [[ "${PREFIX:-}" == -* ]]; then
     arguments+=("--prefix=$PREFIX") # in two words it would be read as an option
   elif [[ -n "${PREFIX:-}" ]]; then
     arguments+=(--prefix "$PREFIX")
   fi
-  if [[ -n "${THROUGHPUT_GBPS:-}" ]]; then
-    arguments+=(--maximum-throughput-gbps "$THROUGHPUT_GBPS")
-  fi
+  for pair in "${MOUNTPOINT_VALUES[@]}"; do
+    read -r setting flag <<<"$pair"
+    if [[ -n "${!setting:-}" ]] && mountpoint_knows "$setting" "${!setting}"; then
+      arguments+=("$flag" "${!setting}")
+    fi
+  done
+  for pair in "${MOUNTPOINT_SIZES[@]}"; do
+    read -r setting flag <<<"$pair"
+    if [[ -n "${!setting:-}" ]]; then
+      arguments+=("$flag" "$((${!setting} * 1048576))")
+    fi
+  done
+  for interface in ${BIND:-}; do
+    arguments+=(--bind "$interface")
+  done
   if [[ -n "$CACHE_DIRECTORY" ]]; then
     arguments+=(--cache "$CACHE_DIRECTORY" --max-cache-size "$(mountpoint_cache_mib)")
   fi
-  if version_at_least "$(mountpoint_version)" "$MOUNTPOINT_MEMORY_TARGET"; then
+  if mountpoint_knows MEMORY_TARGET_MIB ""; then
     arguments+=(--memory-target "$(mountpoint_memory_mib)")
   fi
   printf '%s\n' "${arguments[@]}" "$BUCKET" "$MOUNT_PATH"
+}
+
+# What was asked for and is newer than the installed version; the mount is good without it, and slower or less seen.
+say_what_is_left_out() {
+  local setting since
+  for setting in "${MOUNT_SETTINGS[@]}"; do
+    if [[ -n "${!setting:-}" ]] && ! mountpoint_knows "$setting" "${!setting}"; then
+      since="$(mountpoint_since "$setting" "${!setting}")"
+      status left_out "$setting on $MOUNT_PATH: Mountpoint $(mountpoint_version) is older than $since"
+      log "WARNING $MOUNT_PATH is mounted without $setting=${!setting}, which Mountpoint knows from $since on"
+    fi
+  done
 }
 
 # The cache never lies on the root volume: without local NVMe there is none.
@@ -124,6 +178,7 @@ mount_bucket() {
   local unit="training-storage-mountpoint-$NAME.service"
   mkdir -p "$TS_ROOT$MOUNT_PATH"
   find_cache_directory
+  say_what_is_left_out
   write_mountpoint_unit "$unit"
   if [[ "$TS_CHANGED" == yes ]] && systemctl is-active --quiet "$unit"; then
     systemctl stop "$unit"
@@ -136,5 +191,18 @@ mount_bucket() {
   if ! timeout 60 find "$TS_ROOT$MOUNT_PATH" -mindepth 1 -maxdepth 1 -print -quit >/dev/null; then
     die "s3://$BUCKET/${PREFIX:-} is mounted on $MOUNT_PATH and can't be listed"
   fi
+  if [[ "${DIRECTORY_BUCKET:-}" == yes && "${READ_ONLY:-}" != yes ]]; then
+    retry 5 probe_directory_bucket ||
+      die "s3://$BUCKET/${PREFIX:-} is mounted on $MOUNT_PATH and does not take, rename or give data"
+  fi
   status mountpoint_version "$(mountpoint_version)"
+}
+
+# Savers of checkpoints write a file and rename it; only a directory bucket can do that.
+probe_directory_bucket() {
+  local words=(rename)
+  if [[ "${ALLOW_DELETE:-}" != yes ]]; then
+    words+=(keep)
+  fi
+  timeout -k 10 120 bash "$TS_SCRIPTS/storage_probe.sh" "$TS_ROOT$MOUNT_PATH" "${words[@]}"
 }
