@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from training_storage.tiers import (
         DataLake,
         DataRepositoryAssociation,
+        DirectoryBucket,
         LustreFileSystem,
         S3FilesImportRule,
         S3FileSystem,
@@ -40,6 +41,7 @@ __all__ = [
     "CatalogError",
     "DataLake",
     "DataRepositoryAssociation",
+    "DirectoryBucket",
     "GpuFleet",
     "LustreFileSystem",
     "NotDeployableError",
@@ -81,6 +83,7 @@ _MODULES = {
     "training_storage.tiers": (
         "DataLake",
         "DataRepositoryAssociation",
+        "DirectoryBucket",
         "LustreFileSystem",
         "S3FileSystem",
         "S3FilesImportRule",

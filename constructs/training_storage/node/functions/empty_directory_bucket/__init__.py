@@ -1,0 +1,1 @@
+"""The function that empties a directory bucket before CloudFormation deletes it."""
