@@ -312,6 +312,70 @@ class Emulator:
         backend = fsx_backends[self.account][region or self.region]
         fsx_repository.store(backend).file_counts[file_system_id] = (total, failed)
 
+    def lifecycle_works(self, bucket: str) -> bool:
+        """Say whether a directory bucket's policy lets S3 apply lifecycle rules; otherwise they do nothing.
+
+        Args:
+            bucket: Name of the directory bucket.
+
+        Raises:
+            EmulatorError: There is no such directory bucket.
+        """
+        from training_storage.emulator.services import directory_bucket_lifecycle
+
+        return directory_bucket_lifecycle.works(self._directory_bucket(bucket)[1])
+
+    def expire_objects(self, bucket: str, days: int) -> list[str]:
+        """Let the lifecycle of a directory bucket run as if everything in it were some days old.
+
+        Nothing happens where the bucket's policy does not let S3's lifecycle in, as on AWS.
+
+        Args:
+            bucket: Name of the directory bucket.
+            days: Age of all objects and of all incomplete uploads, in days.
+
+        Returns:
+            Keys of the objects that were deleted and of the uploads that were aborted.
+
+        Raises:
+            EmulatorError: There is no such directory bucket.
+        """
+        from training_storage.emulator.services import directory_bucket_lifecycle
+
+        return directory_bucket_lifecycle.expire(*self._directory_bucket(bucket), days)
+
+    def _directory_bucket(self, name: str) -> tuple[Any, Any]:
+        from moto.s3.models import s3_backends
+        from moto.utilities.utils import get_partition
+
+        from training_storage.emulator.services import directory_bucket_rules as rules
+
+        backend = s3_backends[self.account][get_partition(self.region)]
+        bucket = backend.buckets.get(name)
+        if bucket is None or rules.zone_of(name) is None:
+            raise EmulatorError(f"there is no directory bucket {name}")
+        return backend, bucket
+
+    def set_pending_exports(self, file_system_id: str, count: int, *, region: str | None = None) -> None:
+        """Say how many files of an S3 Files file system wait for export to the bucket.
+
+        While any do, the file system cannot be deleted; the metric ``PendingExports`` shows how many.
+
+        Args:
+            file_system_id: The file system, by id or ARN.
+            count: Files that wait; 0 when all is exported.
+            region: Region; the emulator's when left out.
+
+        Raises:
+            EmulatorError: There is no such file system.
+        """
+        from training_storage.emulator.services.s3_files import s3_files_backends
+
+        backend, key = s3_files_backends[self.account][region or self.region], file_system_id.rsplit("/", 1)[-1]
+        if key not in backend.file_systems:
+            raise EmulatorError(f"there is no S3 Files file system {file_system_id} in {backend.region_name}")
+        backend.pending_exports[key] = count
+
     def _backend(self, account: str | None, region: str | None) -> Any:
         from moto.cloudformation.models import cloudformation_backends
 

@@ -8,11 +8,13 @@ from training_storage.emulator import schemas
 from training_storage.emulator.providers import (
     autoscaling,
     compute,
+    directory_buckets,
     fsx,
     functions,
     identity,
     network,
     observability,
+    s3_files,
     stacks,
     storage,
 )
@@ -23,11 +25,13 @@ from training_storage.emulator.providers.moto_model import MotoModelProvider, mo
 _OWN: dict[str, type[Provider]] = {
     **autoscaling.PROVIDERS,
     **compute.PROVIDERS,
+    **directory_buckets.PROVIDERS,
     **fsx.PROVIDERS,
     **functions.PROVIDERS,
     **identity.PROVIDERS,
     **network.PROVIDERS,
     **observability.PROVIDERS,
+    **s3_files.PROVIDERS,
     **stacks.PROVIDERS,
     **storage.PROVIDERS,
 }

@@ -29,7 +29,8 @@ class Setting:
             self.put(s3, bucket, value)
 
 
-def _encryption(s3: Any, bucket: str, value: Any) -> None:
+def encryption(s3: Any, bucket: str, value: Any) -> None:
+    """Set the default encryption of a bucket."""
     rules = []
     for rule in value["ServerSideEncryptionConfiguration"]:
         said: dict[str, Any] = {}
@@ -109,7 +110,8 @@ def _newer(item: dict[str, Any]) -> dict[str, Any]:
     return {"NewerNoncurrentVersions": item["NewerNoncurrentVersions"]} if "NewerNoncurrentVersions" in item else {}
 
 
-def _lifecycle(s3: Any, bucket: str, value: Any) -> None:
+def lifecycle(s3: Any, bucket: str, value: Any) -> None:
+    """Set the lifecycle rules of a bucket."""
     rules = [_rule(rule) for rule in value["Rules"]]
     s3.put_bucket_lifecycle_configuration(Bucket=bucket, LifecycleConfiguration={"Rules": rules})
 
@@ -181,8 +183,8 @@ SETTINGS = (
         lambda s3, bucket: s3.delete_bucket_ownership_controls(Bucket=bucket),
     ),
     Setting("VersioningConfiguration", _versioning, _suspend),
-    Setting("BucketEncryption", _encryption, lambda s3, bucket: s3.delete_bucket_encryption(Bucket=bucket)),
-    Setting("LifecycleConfiguration", _lifecycle, lambda s3, bucket: s3.delete_bucket_lifecycle(Bucket=bucket)),
+    Setting("BucketEncryption", encryption, lambda s3, bucket: s3.delete_bucket_encryption(Bucket=bucket)),
+    Setting("LifecycleConfiguration", lifecycle, lambda s3, bucket: s3.delete_bucket_lifecycle(Bucket=bucket)),
     Setting(
         "LoggingConfiguration",
         _logging,

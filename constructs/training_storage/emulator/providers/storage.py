@@ -1,9 +1,8 @@
-"""S3 buckets with everything that their properties switch on, bucket policies, and directory buckets."""
+"""S3 buckets with everything that their properties switch on, and bucket policies."""
 
 from __future__ import annotations
 
 import json
-import re
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -19,9 +18,6 @@ from training_storage.emulator.providers.base import (
     or_undo,
 )
 from training_storage.emulator.providers.s3_settings import SETTINGS, UNSUPPORTED
-
-# Suffix of a directory bucket's name: https://docs.aws.amazon.com/AmazonS3/latest/userguide/directory-bucket-naming-rules.html
-_DIRECTORY_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,60}[a-z0-9]?--([a-z0-9-]+)--x-s3")
 
 
 class Bucket(Provider):
@@ -94,7 +90,7 @@ class Bucket(Provider):
 
 
 class BucketPolicy(Provider):
-    """AWS::S3::BucketPolicy."""
+    """AWS::S3::BucketPolicy, and that of directory buckets."""
 
     def create(self, context: Context, properties: dict[str, Any]) -> Made:
         """Put the policy on the bucket."""
@@ -127,54 +123,7 @@ class BucketPolicy(Provider):
         context.client("s3").delete_bucket_policy(Bucket=resource.physical_resource_id)
 
 
-class DirectoryBucket(Provider):
-    """AWS::S3Express::DirectoryBucket: an ordinary emulated bucket under a directory bucket's name."""
-
-    def create(self, context: Context, properties: dict[str, Any]) -> Made:
-        """Create the bucket in a zone of the region."""
-        zones = {
-            zone["ZoneId"]: zone["ZoneName"]
-            for zone in context.client("ec2").describe_availability_zones()["AvailabilityZones"]
-        }
-        location = properties["LocationName"]
-        if location not in zones:
-            raise ResourceError(f"{context.region} has no zone {location}; zones: {', '.join(sorted(zones))}")
-        suffix = f"--{location}--x-s3"
-        name = properties.get("BucketName") or context.generated_name(63 - len(suffix), lower=True) + suffix
-        match = _DIRECTORY_NAME.fullmatch(name)
-        if match is None or match.group(1) != location:
-            raise ResourceError(f"the name of a directory bucket must end in {suffix}, got {name}")
-        self._backend(context).create_bucket(name, context.region)
-        return Made(
-            name,
-            {
-                "Arn": f"arn:{context.partition}:s3express:{context.region}:{context.account}:bucket/{name}",
-                "AvailabilityZoneName": zones[location],
-            },
-        )
-
-    def _backend(self, context: Context) -> Any:
-        # the S3 client would open a session with S3 Express for such a name, which the emulated S3 does not have
-        from moto.s3.models import s3_backends
-
-        return s3_backends[context.account][context.partition]
-
-    def update(self, context: Context, resource: Resource, properties: dict[str, Any]) -> Made:  # noqa: ARG002
-        """Keep the bucket: encryption and lifecycle of a directory bucket are known to the stack only."""
-        return Made(resource.physical_resource_id, resource.attributes)
-
-    def delete(self, context: Context, resource: Resource) -> None:
-        """Delete the bucket; it must be empty."""
-        backend, name = self._backend(context), resource.physical_resource_id
-        if name not in backend.buckets:
-            return
-        if list(backend.buckets[name].keys):
-            raise ResourceError("The bucket you tried to delete is not empty")
-        backend.delete_bucket(name)
-
-
 PROVIDERS: dict[str, type[Provider]] = {
     "AWS::S3::Bucket": Bucket,
     "AWS::S3::BucketPolicy": BucketPolicy,
-    "AWS::S3Express::DirectoryBucket": DirectoryBucket,
 }

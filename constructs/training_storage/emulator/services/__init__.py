@@ -10,13 +10,16 @@ def install(patches: Patches) -> None:
     from training_storage.emulator.services import (
         accounts,
         cloudformation,
+        directory_buckets,
         ec2,
         fsx,
         functions,
         general,
         managed_policies,
+        object_conditions,
         parameters,
         s3,
+        s3_files_api,
         state_machines,
     )
 
@@ -30,6 +33,9 @@ def install(patches: Patches) -> None:
         functions,
         parameters,
         s3,
+        object_conditions,
+        directory_buckets,
+        s3_files_api,
         state_machines,
     ):
         module.install(patches)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from training_storage.emulator._moto import Patches
 from training_storage.emulator.process import DEFAULT_ACCOUNT
+from training_storage.emulator.services import directory_bucket_sessions
 
 _current = DEFAULT_ACCOUNT
 
@@ -20,13 +21,15 @@ def current() -> str:
 
 
 def install(patches: Patches) -> None:
-    """Replace moto's fixed default account; keys that IAM or STS gave out keep theirs."""
+    """Replace moto's fixed default account; keys that IAM, STS or a directory bucket gave out keep theirs."""
     from moto.iam import models
 
     original = models.get_account_id_from
 
     def get_account_id_from(access_key: str) -> str:
         found = original(access_key)
-        return _current if found == DEFAULT_ACCOUNT else found
+        if found != DEFAULT_ACCOUNT:
+            return found
+        return directory_bucket_sessions.account_of(access_key) or _current
 
     patches.set(models, "get_account_id_from", get_account_id_from)

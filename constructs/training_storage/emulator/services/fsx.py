@@ -118,6 +118,8 @@ def _update(self: Any) -> str:
     file_system = _get(backend, given["FileSystemId"])
     capacity = given.get("StorageCapacity")
     if capacity is not None:
+        if file_system.storage_capacity is None:
+            raise FsxError("BadRequest", "An INTELLIGENT_TIERING file system has no storage capacity to change")
         if capacity <= file_system.storage_capacity:
             raise FsxError(
                 "BadRequest",
