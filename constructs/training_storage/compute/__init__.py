@@ -3,6 +3,7 @@
 from training_storage.compute.bootstrap import Signal
 from training_storage.compute.gpu_fleet import GpuFleet
 from training_storage.compute.mount_model import BucketAccess, LustreMount, MountpointMount, S3FilesMount
+from training_storage.compute.mount_profiles import checkpoint_writing, dataset_reading, local_scratch
 from training_storage.compute.mounts import NodeStorage
 from training_storage.compute.network import ImportedNetwork, TrainingNetwork
 
@@ -16,4 +17,7 @@ __all__ = [
     "S3FilesMount",
     "Signal",
     "TrainingNetwork",
+    "checkpoint_writing",
+    "dataset_reading",
+    "local_scratch",
 ]

@@ -51,7 +51,7 @@ _FILE_SYSTEM: Final = Kind(
     allowed="a LustreFileSystem, or what has its id, DNS name, mount name and allow_client",
     fits=lambda value: has(value, "file_system_id", "dns_name", "mount_name", "allow_client"),
 )
-_SOURCE: Final = replace(
+SOURCE: Final = replace(
     BUCKET,
     allowed="a DataLake, a DirectoryBucket, or a bucket of the CDK",
     fits=lambda value: BUCKET.fits(value) or has(value, "bucket", "grant_read"),
@@ -86,7 +86,7 @@ _LUSTRE_KINDS: Final[Mapping[str, Kind]] = {
     "scratch": optional(TEXT),
 }
 _MOUNTPOINT_KINDS: Final[Mapping[str, Kind]] = {
-    "bucket": _SOURCE,
+    "bucket": SOURCE,
     "path": TEXT,
     "prefix": TEXT,
     "read_only": FLAG,
@@ -133,7 +133,7 @@ _S3_FILES_KINDS: Final[Mapping[str, Kind]] = {
     "ship_logs": FLAG,
     "region": optional(_REGION),
 }
-_ACCESS_KINDS: Final[Mapping[str, Kind]] = {"bucket": _SOURCE, "prefix": TEXT, "write": FLAG, "key": optional(KEY)}
+_ACCESS_KINDS: Final[Mapping[str, Kind]] = {"bucket": SOURCE, "prefix": TEXT, "write": FLAG, "key": optional(KEY)}
 _KINDS: Final[Mapping[type, Mapping[str, Kind]]] = {
     LustreMount: _LUSTRE_KINDS,
     MountpointMount: _MOUNTPOINT_KINDS,
@@ -276,6 +276,14 @@ def node_problems(mounts: Sequence[Mount], environment: Mapping[str, str], direc
                 what="more than one Lustre file system",
                 path="mounts",
                 allowed="one: the client settings of a node are those of one file system",
+            )
+        )
+    if len({mount.ship_logs for mount in mounts if isinstance(mount, S3FilesMount)}) > 1:
+        problems.append(
+            Problem(
+                what="ship_logs on one mount of S3 Files and not on another",
+                path="mounts",
+                allowed="the same on all: the client of a node has one configuration",
             )
         )
     for name, value in environment.items():

@@ -71,14 +71,14 @@ class S3FilesTarget(Protocol):
     def allow_client(self, client: ec2.IConnectable) -> Sequence[cdk.CfnResource]:
         """Open the NFS port between client and mount target, and return the rules, made in the client's stack."""
 
-    def grant_read(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let the grantee mount and read."""
+    def grant_read(self, grantee: iam.IGrantable, *, direct_read: bool = True) -> iam.Grant:
+        """Let the grantee mount and read; with ``direct_read`` the objects past the file system too."""
 
-    def grant_read_write(self, grantee: iam.IGrantable) -> iam.Grant:
+    def grant_read_write(self, grantee: iam.IGrantable, *, direct_read: bool = True) -> iam.Grant:
         """Let the grantee mount, read and write."""
 
-    def grant_root(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Let root of the grantee be root."""
+    def grant_root(self, grantee: iam.IGrantable, *, direct_read: bool = True) -> iam.Grant:
+        """Let root of the grantee be root, which includes writing."""
 
 
 @runtime_checkable
@@ -228,10 +228,11 @@ class S3FilesMount:
     Attributes:
         file_system: The file system.
         path: Where it is mounted.
-        read_only: Whether the mount refuses writes, and nodes get no right to write. Default: yes.
-        root_access: Whether root of a node is root on it. Default: no; root is then squashed to another user, and can
-            write only where the mode of a directory lets others do so. Directories that come from S3 belong to root.
-        direct_read: Whether large reads go to S3 past the file system, at the price of a GET. Default: yes.
+        read_only: Whether the mount refuses writes. Default: yes.
+        root_access: Whether root of a node is root on it, with the right to write that comes with it. Default: no;
+            root is then squashed to another user, who writes only where the mode of a directory lets others write.
+        direct_read: Whether large reads go to S3 past the file system, at the price of a GET, with the rights for it.
+            Default: yes.
         ship_logs: Whether the client sends its logs to CloudWatch. Default: no, because without a way to the service
             (an interface endpoint in a private network) the mount may hang; the role must let it write logs.
         region: Region of the file system. Left out: that of the stack.

@@ -29,10 +29,9 @@ def grant_mount(stack: cdk.Stack, grantee: iam.IGrantable, mount: Mount) -> None
         mount: The mount.
     """
     if isinstance(mount, S3FilesMount):
-        grant = mount.file_system.grant_read if mount.read_only else mount.file_system.grant_read_write
-        grant(grantee)
-        if mount.root_access:
-            mount.file_system.grant_root(grantee)
+        target = mount.file_system
+        grant = target.grant_read if mount.read_only else target.grant_read_write
+        (target.grant_root if mount.root_access else grant)(grantee, direct_read=mount.direct_read)
     if isinstance(mount, MountpointMount):
         access = BucketAccess(bucket=mount.bucket, prefix=mount.prefix, write=not mount.read_only, key=mount.key)
         grant_access(stack, grantee, access, delete=mount.allow_delete, region=mount.region)
@@ -79,7 +78,7 @@ def _grant_sessions(grantee: iam.IGrantable, target: DirectoryBucketTarget, acce
     # grant_read puts no condition on the mode of the session: Mountpoint asks for one that writes even with
     # --read-only, and would be refused.
     (target.grant_read_write if access.write else target.grant_read)(grantee)
-    _grant_key(grantee, access.key, write=access.write)
+    _grant_key(grantee, access.key, write=True)
 
 
 def _grant_named_sessions(
@@ -94,7 +93,8 @@ def _grant_named_sessions(
         resource_name=bucket.bucket_name,
     )
     iam.Grant.add_to_principal(grantee=grantee, actions=["s3express:CreateSession"], resource_arns=[arn])
-    _grant_key(grantee, access.key or bucket.encryption_key, write=access.write)
+    # A session on an encrypted bucket is opened with both rights on its key, by readers too.
+    _grant_key(grantee, access.key or bucket.encryption_key, write=True)
 
 
 def _grant_bucket(grantee: iam.IGrantable, bucket: s3.IBucket, access: BucketAccess, *, delete: bool) -> None:

@@ -6,7 +6,6 @@ import math
 from typing import Final
 
 import aws_cdk as cdk
-from constructs import Construct
 
 from training_storage._tokens import is_concrete
 from training_storage.compute.mount_model import (
@@ -90,12 +89,11 @@ def script_settings(stack: cdk.Stack, mount: Mount) -> dict[str, str]:
 
 def bucket_region(stack: cdk.Stack, mount: MountpointMount) -> str:
     """Return the region of a bucket: as given, else as CDK knows it, which is the stack's where nobody said more."""
-    target, bucket = directory_bucket_of(mount.bucket), bucket_of(mount.bucket)
     if mount.region is not None:
         return mount.region
-    if bucket is not None:
-        return bucket.env.region
-    return cdk.Stack.of(target).region if isinstance(target, Construct) else stack.region
+    # Every bucket of the CDK and of this package knows it; another one with the same ways may not.
+    environment = getattr(bucket_of(mount.bucket) or directory_bucket_of(mount.bucket), "env", None)
+    return stack.region if environment is None else str(environment.region)
 
 
 def _mountpoint(stack: cdk.Stack, mount: MountpointMount) -> dict[str, str]:
