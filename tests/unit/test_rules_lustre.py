@@ -360,7 +360,7 @@ def test_report_15_more_than_one_subnet_fails_naming_the_option(count: int) -> N
 # -- a file system that exists already
 
 
-def names_refused(**names: str) -> list[str]:
+def names_refused(**names: Any) -> list[str]:
     return [problem.path for problem in find_problems(EXISTING_LUSTRE_RULES, ExistingLustreSettings(**names))]
 
 
