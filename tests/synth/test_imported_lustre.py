@@ -25,9 +25,11 @@ from tests.synth.storage import (
     only,
     ports,
     resources,
+    subnet,
     vpc,
     warnings,
 )
+from training_storage.compute import GpuFleet, LustreMount, NodeStorage
 from training_storage.errors import ValidationError
 from training_storage.tiers import DataLake, DataRepositoryAssociation, ImportedLustreFileSystem, LustreFileSystem
 
@@ -449,3 +451,32 @@ def test_report_38_the_same_settings_give_the_same_bytes_in_two_folders(make_app
         texts.append((Path(app.synth().directory) / "Stack.template.json").read_bytes())
     assert texts[0] == texts[1]
     assert FILE_SYSTEM.encode() not in texts[0]
+
+
+@pytest.mark.parametrize("efa", [False, True])
+def test_nodes_mount_it_like_one_of_our_own(stack: cdk.Stack, efa: bool) -> None:
+    made = theirs(stack, efa_enabled=efa, dns_name="hot.example.com")
+    fleet = GpuFleet(
+        stack,
+        "Fleet",
+        vpc=vpc(stack),
+        subnet=subnet(stack),
+        instance_type="p5.48xlarge",
+        instance_count=2,
+        storage=NodeStorage(stack, "Storage", mounts=[LustreMount(file_system=made, efa=efa)]),
+    )
+    template = json.dumps(Template.from_stack(stack).to_json())
+    assert "hot.example.com" in template
+    assert "abcdefgh" in template
+    group = stack.resolve(fleet.security_group.security_group_id)
+    for kind, other in ((INGRESS, "SourceSecurityGroupId"), (EGRESS, "DestinationSecurityGroupId")):
+        rules = rules_of(stack, kind)
+        assert ports([rule for rule in rules if rule["GroupId"] == group and rule[other] == "sg-0abc"]) >= LUSTRE_PORTS
+        assert ports([rule for rule in rules if rule["GroupId"] == "sg-0abc" and rule[other] == group]) >= LUSTRE_PORTS
+
+
+def test_efa_to_one_that_is_not_efa_enabled_is_refused(stack: cdk.Stack) -> None:
+    mount = LustreMount(file_system=theirs(stack), efa=True)
+    with pytest.raises(ValidationError) as caught:
+        NodeStorage(stack, "Storage", mounts=[mount])
+    assert [problem.path for problem in caught.value.problems] == ["mounts[0].efa"]
