@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from aws_cdk import aws_kms as kms
+
+from training_storage._arguments import has
 from training_storage._tokens import concrete, is_concrete
 from training_storage.compute.mount_model import (
     LustreMount,
@@ -68,7 +71,7 @@ def _mountpoint(mount: MountpointMount) -> MountSettings:
     values["bind"] = tuple(mount.bind) if is_concrete(list(mount.bind)) else mount.bind
     values["bucket_name"] = bucket_name_of(mount.bucket)
     values["cache_bucket"] = None if mount.cache_bucket is None else mount.cache_bucket.bucket_name
-    values["sse_kms_key"] = None if mount.sse_kms_key is None else mount.sse_kms_key.key_arn
+    values["sse_kms_key"] = None if mount.sse_kms_key is None else _key_arn(mount.sse_kms_key)
     known = {name: value for name, value in values.items() if is_concrete(value)}
     return MountSettings(
         path=concrete(mount.path),
@@ -79,3 +82,9 @@ def _mountpoint(mount: MountpointMount) -> MountSettings:
         cache=mount.cache,
         **known,
     )
+
+
+def _key_arn(key: kms.IKey) -> str:
+    """Return the ARN of a key; of an alias what is known of it, since its ARN is often known only at deploy."""
+    arn = key.key_arn
+    return "alias" if has(key, "alias_name") and not is_concrete(arn) else arn
