@@ -27,7 +27,14 @@ from training_storage.compute import (
 )
 from training_storage.errors import ValidationError
 from training_storage.monitoring import StorageDashboard
-from training_storage.tiers import DataLake, DataRepositoryAssociation, ImportedLustreFileSystem, LustreFileSystem
+from training_storage.tiers import (
+    DataLake,
+    DataRepositoryAssociation,
+    ImportedLustreFileSystem,
+    ImportedS3FileSystem,
+    LustreFileSystem,
+    S3FileSystem,
+)
 from training_storage.training_storage import TrainingStorage
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -41,6 +48,11 @@ def right(kind: type, stack: cdk.Stack) -> dict[str, Any]:
     if kind is ImportedLustreFileSystem:
         group = ec2.SecurityGroup.from_security_group_id(stack, "Group", "sg-0abc")
         return {"file_system_id": "fs-0123456789abcdef0", "mount_name": "abcdefgh", "security_group": group}
+    if kind is S3FileSystem:
+        return {"bucket": DataLake(stack, "Lake"), "vpc": vpc(stack), "subnet": subnet(stack)}
+    if kind is ImportedS3FileSystem:
+        group = ec2.SecurityGroup.from_security_group_id(stack, "Group", "sg-0abc")
+        return {"file_system_id": "fs-0123456789abcdef0", "security_group": group}
     if kind is GpuFleet:
         return {"vpc": vpc(stack), "subnet": subnet(stack), "instance_type": "p5.48xlarge", "instance_count": 2}
     if kind is DataRepositoryAssociation:
@@ -67,6 +79,8 @@ CONSTRUCTS: list[type] = [
     LustreFileSystem,
     ImportedLustreFileSystem,
     DataRepositoryAssociation,
+    S3FileSystem,
+    ImportedS3FileSystem,
     GpuFleet,
     NodeStorage,
     TrainingNetwork,
@@ -143,6 +157,13 @@ WRONG: list[tuple[type, str, object, str]] = [
     (ImportedLustreFileSystem, "file_system_type_version", 2.15, "text"),
     (ImportedLustreFileSystem, "existing_links", ["/datasets"], '{"/datasets": "s3://their-bucket/datasets/"}'),
     (DataRepositoryAssociation, "file_system", "fs-0123456789abcdef0", "LustreFileSystem.from_attributes"),
+    (S3FileSystem, "bucket", "their-bucket", "a DataLake"),
+    (S3FileSystem, "expire_after", 7, "Duration"),
+    (S3FileSystem, "import_rules", {"prefix": ""}, "S3FilesImportRule"),
+    (S3FileSystem, "additional_security_groups", ["sg-0abc"], "security groups"),
+    (S3FileSystem, "role", "arn:aws:iam::111111111111:role/mine", "from_role_arn"),
+    (S3FileSystem, "encryption_key", "alias/mine", "from_key_arn"),
+    (ImportedS3FileSystem, "security_group", "sg-0abc", "from_security_group_id"),
     (DataLake, "bucket", "their-bucket", "from_bucket_name"),
     (DataLake, "encryption_key", "alias/mine", "from_key_arn"),
     (DataLake, "logs_expire_after", 30, "Duration.days(30)"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from typing import Any
 
 import aws_cdk as cdk
@@ -12,12 +13,15 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
 
+from tests.synth.s3_files import files
 from tests.synth.storage import file_system
 from training_storage.errors import ValidationError
 from training_storage.tiers.association import DataRepositoryAssociation
 from training_storage.tiers.data_lake import DataLake
 from training_storage.tiers.imported_lustre import ImportedLustreFileSystem
+from training_storage.tiers.imported_s3_files import ImportedS3FileSystem
 from training_storage.tiers.lustre import LustreFileSystem
+from training_storage.tiers.s3_files import S3FilesImportRule, S3FileSystem
 
 NUMBER, TEXT, LIST, BOOL = "number", "text", "list", "bool"
 
@@ -78,6 +82,23 @@ LINK = {
     "imported_file_chunk_size_mib": NUMBER,
 }
 LINK_OTHERS = {"file_system", "bucket"}
+S3_FILES = {"prefix": TEXT, "accept_bucket_warning": BOOL}
+S3_FILES_OTHERS = {  # import_rules and expire_after have tests of their own
+    "bucket",
+    "vpc",
+    "subnet",
+    "expire_after",
+    "import_rules",
+    "security_group",
+    "additional_security_groups",
+    "manage_security_group_rules",
+    "role",
+    "encryption_key",
+    "removal_policy",
+    "catalog",
+}
+EXISTING_S3_FILES = {"file_system_id": TEXT, "prefix": TEXT}
+EXISTING_S3_FILES_OTHERS = {"security_group", "bucket", "manage_security_group_rules"}
 LAKE = {"bucket_name": TEXT, "encryption": TEXT}
 LAKE_AGES = (
     "checkpoints_to_infrequent_access_after",
@@ -110,6 +131,8 @@ def token(stack: cdk.Stack, kind: str) -> Any:
         (LustreFileSystem, {*LUSTRE, *LUSTRE_OTHERS}),
         (ImportedLustreFileSystem, {*EXISTING, *EXISTING_OTHERS}),
         (DataRepositoryAssociation, {*LINK, *LINK_OTHERS}),
+        (S3FileSystem, {*S3_FILES, *S3_FILES_OTHERS}),
+        (ImportedS3FileSystem, {*EXISTING_S3_FILES, *EXISTING_S3_FILES_OTHERS}),
         (DataLake, {*LAKE, *LAKE_AGES, *LAKE_OTHERS}),
     ],
 )
@@ -224,3 +247,58 @@ def test_grants_take_a_token_as_prefix(stack: cdk.Stack) -> None:
     assert lake.grant_read_write(role, prefix=prefix).success
     assert "Token" in lake.uri_for(prefix)
     Template.from_stack(stack)
+
+
+@pytest.mark.parametrize(("argument", "kind"), S3_FILES.items())
+def test_s3_files_takes_a_token(stack: cdk.Stack, argument: str, kind: str) -> None:
+    made = files(stack, **{argument: token(stack, kind)})
+    made.grant_read(iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("ec2.amazonaws.com")))
+    (found,) = Template.from_stack(stack).find_resources("AWS::S3Files::FileSystem").values()
+    assert stack.resolve(token_of(stack, kind)) in found["Properties"].values()
+
+
+def token_of(stack: cdk.Stack, kind: str) -> Any:
+    """The token that ``token`` made."""
+    if kind == BOOL:
+        return {"Fn::Equals": [{"Ref": "Flag"}, "yes"]}
+    return {"Ref": "Text"}
+
+
+@pytest.mark.parametrize(("field", "kind"), [("prefix", TEXT), ("size_less_than_bytes", NUMBER), ("trigger", TEXT)])
+def test_an_import_rule_takes_a_token(stack: cdk.Stack, field: str, kind: str) -> None:
+    rules = [S3FilesImportRule(), S3FilesImportRule(**{"prefix": "a/", field: token(stack, kind)})]
+    files(stack, import_rules=rules)
+    (found,) = Template.from_stack(stack).find_resources("AWS::S3Files::FileSystem").values()
+    rule = found["Properties"]["SynchronizationConfiguration"]["ImportDataRules"][1]
+    assert {"Ref": "Number" if kind == NUMBER else "Text"} in rule.values()
+
+
+def test_s3_files_takes_a_token_as_expiration_in_days(stack: cdk.Stack) -> None:
+    files(stack, expire_after=cdk.Duration.days(token(stack, NUMBER)))
+    (found,) = Template.from_stack(stack).find_resources("AWS::S3Files::FileSystem").values()
+    rules = found["Properties"]["SynchronizationConfiguration"]["ExpirationDataRules"]
+    assert rules == [{"DaysAfterLastAccess": {"Ref": "Number"}}]
+
+
+def test_an_expiration_in_other_units_that_is_only_known_at_deploy_is_refused(stack: cdk.Stack) -> None:
+    with pytest.raises(ValidationError, match="expire_after"):
+        files(stack, expire_after=cdk.Duration.hours(token(stack, NUMBER)))
+
+
+def test_s3_files_takes_a_bucket_whose_name_is_a_token(stack: cdk.Stack) -> None:
+    files(stack, bucket=s3.Bucket.from_bucket_name(stack, "Bucket", token(stack, TEXT)))
+    (found,) = Template.from_stack(stack).find_resources("AWS::S3Files::FileSystem").values()
+    assert {"Ref": "Text"} in found["Properties"]["Bucket"]["Fn::Join"][1]
+
+
+@pytest.mark.parametrize(("argument", "kind"), EXISTING_S3_FILES.items())
+def test_an_existing_s3_files_takes_a_token(stack: cdk.Stack, argument: str, kind: str) -> None:
+    given: dict[str, Any] = {
+        "file_system_id": "fs-0123456789abcdef0",
+        "security_group": ec2.SecurityGroup.from_security_group_id(stack, "Group", "sg-0abc"),
+        "bucket": DataLake(stack, "Lake"),
+    }
+    made = ImportedS3FileSystem(stack, "Existing", **{**given, argument: token(stack, kind)})
+    made.grant_read_write(iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("ec2.amazonaws.com")))
+    made.allow_client(ec2.SecurityGroup.from_security_group_id(stack, "Client", "sg-0def"))
+    assert '"Ref": "Text"' in json.dumps(Template.from_stack(stack).to_json())
