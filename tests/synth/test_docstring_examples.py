@@ -86,7 +86,17 @@ def given(stack: cdk.Stack, example: str) -> dict[str, Any]:
     made = {name: makers[name]() for name in sorted(free_names(example) & set(makers))}
     modules = (training_storage, tiers, compute, monitoring)
     names = {name: getattr(module, name) for module in modules for name in module.__all__}
-    return {**names, "cdk": cdk, "ec2": ec2, "s3": s3, "self": stack, "stack": stack, "vpc": vpc, "subnet": subnet, **made}
+    return {
+        **names,
+        "cdk": cdk,
+        "ec2": ec2,
+        "s3": s3,
+        "self": stack,
+        "stack": stack,
+        "vpc": vpc,
+        "subnet": subnet,
+        **made,
+    }
 
 
 def test_there_are_constructs_to_look_at() -> None:
