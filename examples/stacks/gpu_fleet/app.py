@@ -8,7 +8,7 @@ from constructs import Construct
 from training_storage import GpuFleet
 
 
-class Trainers(cdk.Stack):
+class OwnData(cdk.Stack):
     """Instances that read a bucket of the team by its API."""
 
     def __init__(self, scope: Construct, construct_id: str, *, env: cdk.Environment | None = None) -> None:
@@ -32,5 +32,5 @@ class Trainers(cdk.Stack):
 
 if __name__ == "__main__":
     app = cdk.App()
-    Trainers(app, "Trainers")
+    OwnData(app, "OwnData")
     app.synth()

@@ -4,13 +4,13 @@ import aws_cdk as cdk
 from aws_cdk.assertions import Template
 from syrupy.assertion import SnapshotAssertion
 
-from examples.stacks.gpu_fleet.app import Trainers
+from examples.stacks.gpu_fleet.app import OwnData
 from training_storage.testing import logical_ids, still
 
 ENV = cdk.Environment(account="111111111111", region="us-east-1")
 
 
 def test_template(app: cdk.App, snapshot_json: SnapshotAssertion) -> None:
-    template = Template.from_stack(Trainers(app, "Trainers", env=ENV)).to_json()
+    template = Template.from_stack(OwnData(app, "OwnData", env=ENV)).to_json()
     assert logical_ids(template) == snapshot_json(name="ids")
     assert still(template) == snapshot_json(name="template")
