@@ -209,6 +209,15 @@ def test_report_35_a_lake_under_s3_files_is_versioned_and_sends_events(
     assert warnings(stack) == []
 
 
+@pytest.mark.parametrize(("given", "said"), [(None, True), (True, True), (False, False)])
+def test_a_new_lake_says_whether_it_keeps_versions(stack: cdk.Stack, given: bool | None, said: bool) -> None:
+    assert DataLake(stack, "Lake", versioned=given).versioned is said
+
+
+def test_a_lake_that_exists_already_does_not_know(stack: cdk.Stack) -> None:
+    assert DataLake(stack, "Lake", bucket=their_bucket(stack)).versioned is None
+
+
 @pytest.mark.parametrize("encryption", ["s3", "kms"])
 def test_report_35_a_lake_without_versions_fails_naming_versioning(stack: cdk.Stack, encryption: Any) -> None:
     error = refused(stack, bucket=DataLake(stack, "Lake", encryption=encryption, versioned=False))

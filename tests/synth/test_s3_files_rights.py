@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from fnmatch import fnmatchcase
+from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -357,3 +358,15 @@ def test_a_slip_in_a_grant_is_named(stack: cdk.Stack, method: str, options: dict
     with pytest.raises(ValidationError) as caught:
         getattr(made, method)(**given)
     assert [problem.path for problem in caught.value.problems] == [path]
+
+
+def test_cdk_nag_finds_nothing_in_the_service_policy_that_is_not_acknowledged(app: cdk.App) -> None:
+    import cdk_nag
+
+    cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app))
+    files(known_stack(app), prefix="datasets/")
+    folder = Path(app.synth().directory)
+    report = json.loads((folder / "validation-report.json").read_text(encoding="utf-8"))
+    (nag,) = [part for part in report["pluginReports"] if part["pluginName"] == "AwsSolutions"]
+    assert nag["violations"] == []
+    assert any("IAM5" in each["ruleName"] for each in nag["suppressedViolations"])

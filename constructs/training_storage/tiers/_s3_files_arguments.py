@@ -24,7 +24,6 @@ from training_storage._arguments import (
     has,
     misfits,
     optional,
-    sequence_of,
 )
 from training_storage.errors import Problem
 from training_storage.rules.s3_files import DEFAULT_IMPORT_BELOW_BYTES, ON_DIRECTORY_FIRST_ACCESS, ImportSettings
@@ -67,13 +66,19 @@ _SECURITY_GROUPS: Final = Kind(
     fix="put each group in a list",
 )
 
+_IMPORT_RULES: Final = Kind(
+    allowed="a list of S3FilesImportRule",
+    fits=lambda value: isinstance(value, list | tuple) and all(isinstance(each, S3FilesImportRule) for each in value),
+    fix="put each rule in a list",
+)
+
 S3_FILES_KINDS: Final[Mapping[str, Kind]] = {
     "bucket": BUCKET_OR_LAKE,
     "vpc": VPC,
     "subnet": _SUBNET_OR_SEVERAL,
     "prefix": TEXT,
     "expire_after": optional(DURATION),
-    "import_rules": optional(sequence_of("a list of S3FilesImportRule", S3FilesImportRule)),
+    "import_rules": optional(_IMPORT_RULES),
     "security_group": optional(SECURITY_GROUP),
     "additional_security_groups": _SECURITY_GROUPS,
     "manage_security_group_rules": FLAG,

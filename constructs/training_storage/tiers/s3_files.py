@@ -45,7 +45,9 @@ class S3FileSystem(S3FileSystemBase):
     in the file system within seconds; where both changed, the bucket wins. Clients mount it by its id with
     ``amazon-efs-utils``, always with TLS and their IAM role, in the zone of the subnet. Its host name there is
     ``ZONE_ID.FILE_SYSTEM_ID.s3files.REGION.on.aws`` (``on.amazonwebservices.com.cn`` in China); the VPC must have DNS
-    support and DNS host names on.
+    support and DNS host names on. In a network without a way out, reads straight from S3 need its gateway endpoint, and
+    a client that ships logs, as ``amazon-efs-utils`` does by default, can hang at mounting without an endpoint for
+    ``logs``.
 
     The service never looks at its role again: a file system that is made before the role may read the bucket stays in
     ``creating``, with the reason in ``aws s3files get-file-system``, and only deleting and making it again helps. So it
