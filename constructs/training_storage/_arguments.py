@@ -115,6 +115,10 @@ def has(value: object, *attributes: str) -> bool:
     return all(name in own or any(hasattr(type(face), name) for face in faces) for name in attributes)
 
 
+def _is_directory_bucket(value: object) -> bool:
+    return has(value, "availability_zone_id") or str(getattr(value, "bucket_name", "")).endswith("--x-s3")
+
+
 def sequence_of(allowed: str, *types: type) -> Kind:
     """Return the kind of a list of our own values."""
 
@@ -157,6 +161,11 @@ SECURITY_GROUP: Final = resource(
 ROLE: Final = resource("a role", "role_arn", "iam.Role.from_role_arn, or a role of your app")
 KEY: Final = resource("a KMS key", "key_arn", "kms.Key.from_key_arn, or a key of your app")
 BUCKET: Final = resource("a bucket", "bucket_arn", "s3.Bucket.from_bucket_name, or a bucket of your app")
+GENERAL_PURPOSE_BUCKET: Final = replace(
+    BUCKET,
+    allowed="a general purpose bucket of the CDK, not a directory bucket",
+    fits=lambda value: BUCKET.fits(value) and not _is_directory_bucket(value),
+)
 LOG_GROUP: Final = resource(
     "a log group", "log_group_name", "logs.LogGroup.from_log_group_name, or a log group of your app"
 )

@@ -12,6 +12,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from tests.synth.storage import file_system, subnet, vpc
@@ -30,6 +31,8 @@ from training_storage.monitoring import StorageDashboard
 from training_storage.tiers import (
     DataLake,
     DataRepositoryAssociation,
+    DirectoryBucket,
+    ImportedDirectoryBucket,
     ImportedLustreFileSystem,
     ImportedS3FileSystem,
     LustreFileSystem,
@@ -66,6 +69,8 @@ def right(kind: type, stack: cdk.Stack) -> dict[str, Any]:
         }
     others: dict[object, dict[str, Any]] = {
         DataLake: {},
+        DirectoryBucket: zone,
+        ImportedDirectoryBucket: {"bucket_name": "hot--use1-az6--x-s3"},
         NodeStorage: {"mounts": []},
         TrainingNetwork: zone,
         ImportedNetwork: {**zone, "vpc_id": "vpc-0abc", "subnet_id": "subnet-0abc"},
@@ -76,6 +81,8 @@ def right(kind: type, stack: cdk.Stack) -> dict[str, Any]:
 
 CONSTRUCTS: list[type] = [
     DataLake,
+    DirectoryBucket,
+    ImportedDirectoryBucket,
     LustreFileSystem,
     ImportedLustreFileSystem,
     DataRepositoryAssociation,
@@ -168,6 +175,15 @@ WRONG: list[tuple[type, str, object, str]] = [
     (DataLake, "encryption_key", "alias/mine", "from_key_arn"),
     (DataLake, "logs_expire_after", 30, "Duration.days(30)"),
     (DataLake, "versioned", "yes", "True or False"),
+    (DirectoryBucket, "availability_zone_id", 4, "text"),
+    (DirectoryBucket, "base_name", ["hot"], "text"),
+    (DirectoryBucket, "encryption_key", "alias/mine", "from_key_arn"),
+    (DirectoryBucket, "expire_after", 3, "Duration.days(30)"),
+    (DirectoryBucket, "abort_incomplete_multipart_upload_after", "7d", "Duration.days(30)"),
+    (DirectoryBucket, "content_is_cache", "yes", "True or False"),
+    (DirectoryBucket, "removal_policy", "delete", "RemovalPolicy.RETAIN"),
+    (ImportedDirectoryBucket, "bucket_name", ["hot--use1-az6--x-s3"], "text"),
+    (ImportedDirectoryBucket, "account", 111111111111, "text"),
     (DataRepositoryAssociation, "bucket", "their-bucket", "from_bucket_name"),
     (DataRepositoryAssociation, "import_events", "new", "a list of texts"),
     (NodeStorage, "mounts", LustreMount(file_system=None), "put it in a list"),  # type: ignore[arg-type]
@@ -188,6 +204,20 @@ def test_a_slip_is_answered_with_what_to_write(
 ) -> None:
     given = right(kind, stack)
     assert said in refuse(lambda: kind(stack, "Made", **{**given, name: value}), stack, name)
+
+
+@pytest.mark.parametrize("kind", [DataLake, DataRepositoryAssociation])
+@pytest.mark.parametrize("form", ["ours", "existing", "by the name of a bucket"])
+def test_a_directory_bucket_is_no_lake_and_is_linked_to_nothing(stack: cdk.Stack, kind: type, form: str) -> None:
+    bucket: object
+    if form == "ours":
+        bucket = DirectoryBucket(stack, "Express", availability_zone_id="use1-az6")
+    elif form == "existing":
+        bucket = DirectoryBucket.from_bucket_name(stack, "Express", "hot--use1-az6--x-s3")
+    else:
+        bucket = s3.Bucket.from_bucket_name(stack, "Express", "hot--use1-az6--x-s3")
+    given = {**right(kind, stack), "bucket": bucket}
+    assert "general purpose bucket" in refuse(lambda: kind(stack, "Made", **given), stack, "bucket")
 
 
 def test_all_slips_are_named_at_once(stack: cdk.Stack) -> None:

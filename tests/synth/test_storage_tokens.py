@@ -18,6 +18,8 @@ from tests.synth.storage import file_system
 from training_storage.errors import ValidationError
 from training_storage.tiers.association import DataRepositoryAssociation
 from training_storage.tiers.data_lake import DataLake
+from training_storage.tiers.express import DirectoryBucket
+from training_storage.tiers.imported_directory_bucket import ImportedDirectoryBucket
 from training_storage.tiers.imported_lustre import ImportedLustreFileSystem
 from training_storage.tiers.imported_s3_files import ImportedS3FileSystem
 from training_storage.tiers.lustre import LustreFileSystem
@@ -108,6 +110,12 @@ LAKE_AGES = (
 )
 LAKE_OTHERS = {"bucket", "encryption_key", "versioned", "removal_policy"}
 
+HOT = {"availability_zone_id": TEXT, "base_name": TEXT}
+HOT_AGES = ("expire_after", "abort_incomplete_multipart_upload_after")
+HOT_OTHERS = {"encryption_key", "removal_policy", "content_is_cache", "catalog"}
+EXISTING_HOT = {"bucket_name": TEXT, "account": TEXT}
+EXISTING_HOT_OTHERS = {"encryption_key"}
+
 
 @pytest.fixture
 def stack(app: cdk.App) -> cdk.Stack:
@@ -134,6 +142,8 @@ def token(stack: cdk.Stack, kind: str) -> Any:
         (S3FileSystem, {*S3_FILES, *S3_FILES_OTHERS}),
         (ImportedS3FileSystem, {*EXISTING_S3_FILES, *EXISTING_S3_FILES_OTHERS}),
         (DataLake, {*LAKE, *LAKE_AGES, *LAKE_OTHERS}),
+        (DirectoryBucket, {*HOT, *HOT_AGES, *HOT_OTHERS}),
+        (ImportedDirectoryBucket, {*EXISTING_HOT, *EXISTING_HOT_OTHERS}),
     ],
 )
 def test_every_argument_is_covered(construct: type, covered: set[str]) -> None:
@@ -302,3 +312,48 @@ def test_an_existing_s3_files_takes_a_token(stack: cdk.Stack, argument: str, kin
     made.grant_read_write(iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("ec2.amazonaws.com")))
     made.allow_client(ec2.SecurityGroup.from_security_group_id(stack, "Client", "sg-0def"))
     assert '"Ref": "Text"' in json.dumps(Template.from_stack(stack).to_json())
+
+
+def hot(stack: cdk.Stack, **options: Any) -> DirectoryBucket:
+    return DirectoryBucket(stack, "Hot", **{"availability_zone_id": "use1-az6", "base_name": "hot", **options})
+
+
+@pytest.mark.parametrize(("argument", "kind"), HOT.items())
+def test_a_directory_bucket_takes_a_token(stack: cdk.Stack, argument: str, kind: str) -> None:
+    role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"))
+    assert hot(stack, **{argument: token(stack, kind)}).grant_read(role).success
+    Template.from_stack(stack)
+
+
+def test_a_generated_name_takes_a_token_as_zone(stack: cdk.Stack) -> None:
+    hot(stack, base_name=None, availability_zone_id=token(stack, TEXT))
+    Template.from_stack(stack)
+
+
+@pytest.mark.parametrize("argument", HOT_AGES)
+def test_a_directory_bucket_takes_a_token_as_an_age(stack: cdk.Stack, argument: str) -> None:
+    hot(stack, **{argument: cdk.Duration.days(token(stack, NUMBER))})
+    (found,) = Template.from_stack(stack).find_resources("AWS::S3Express::DirectoryBucket").values()
+    assert {"Ref": "Number"} in [
+        rule.get("ExpirationInDays") or rule["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"]
+        for rule in found["Properties"]["LifecycleConfiguration"]["Rules"]
+    ]
+
+
+@pytest.mark.parametrize("argument", HOT_AGES)
+def test_an_age_of_a_directory_bucket_in_other_units_is_refused(stack: cdk.Stack, argument: str) -> None:
+    with pytest.raises(ValidationError, match=argument):
+        hot(stack, **{argument: cdk.Duration.hours(token(stack, NUMBER))})
+
+
+def test_whether_a_bucket_is_emptied_is_known_at_synth(stack: cdk.Stack) -> None:
+    with pytest.raises(ValidationError, match="content_is_cache"):
+        hot(stack, content_is_cache=token(stack, BOOL), removal_policy=cdk.RemovalPolicy.DESTROY)
+
+
+@pytest.mark.parametrize(("argument", "kind"), EXISTING_HOT.items())
+def test_an_existing_directory_bucket_takes_a_token(stack: cdk.Stack, argument: str, kind: str) -> None:
+    given: dict[str, Any] = {"bucket_name": "hot--use1-az6--x-s3", argument: token(stack, kind)}
+    role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"))
+    assert ImportedDirectoryBucket(stack, "Theirs", **given).grant_read_write(role).success
+    Template.from_stack(stack)

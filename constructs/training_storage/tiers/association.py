@@ -11,7 +11,7 @@ from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
-from training_storage._arguments import BUCKET, FLAG, TEXT, TEXTS, WHOLE, Kind, misfits, optional
+from training_storage._arguments import FLAG, GENERAL_PURPOSE_BUCKET, TEXT, TEXTS, WHOLE, Kind, misfits, optional
 from training_storage.errors import Problem, ValidationError
 from training_storage.rules.base import find_problems, relabel
 from training_storage.rules.links import (
@@ -108,7 +108,7 @@ class DataRepositoryAssociation(Construct):
             {
                 "file_system": (file_system, _FILE_SYSTEM),
                 "file_system_path": (file_system_path, TEXT),
-                "bucket": (bucket, BUCKET),
+                "bucket": (bucket, GENERAL_PURPOSE_BUCKET),
                 "bucket_prefix": (bucket_prefix, TEXT),
                 "import_events": (import_events, TEXTS),
                 "export_events": (export_events, TEXTS),

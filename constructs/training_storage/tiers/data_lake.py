@@ -11,7 +11,17 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from training_storage import _nag
-from training_storage._arguments import BUCKET, DURATION, FLAG, GRANTEE, KEY, REMOVAL, TEXT, misfits, optional
+from training_storage._arguments import (
+    DURATION,
+    FLAG,
+    GENERAL_PURPOSE_BUCKET,
+    GRANTEE,
+    KEY,
+    REMOVAL,
+    TEXT,
+    misfits,
+    optional,
+)
 from training_storage.errors import Problem, ValidationError
 from training_storage.rules.base import find_problems, require
 from training_storage.rules.data_lake import DATA_LAKE_RULES, LAKE_PREFIXES, DataLakeSettings
@@ -105,7 +115,7 @@ class DataLake(Construct):
         where = f"{scope.node.path}/{construct_id}".lstrip("/")
         if wrong := misfits(
             {
-                "bucket": (bucket, optional(BUCKET)),
+                "bucket": (bucket, optional(GENERAL_PURPOSE_BUCKET)),
                 "bucket_name": (bucket_name, optional(TEXT)),
                 "encryption": (encryption, optional(TEXT)),
                 "encryption_key": (encryption_key, optional(KEY)),
