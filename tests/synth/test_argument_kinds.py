@@ -243,6 +243,18 @@ MOUNT_SLIPS: list[tuple[str, Mapping[str, object]]] = [
     ("read_only", {"read_only": "no"}),
     ("key", {"key": "alias/mine"}),
     ("file_mode", {"file_mode": 0o644}),
+    ("uid", {"uid": 0}),
+    ("cache", {"cache": None}),
+    ("cache_bucket", {"cache": "express", "cache_bucket": "cache--use1-az6--x-s3"}),
+    ("bind", {"bind": "ens32"}),
+    *((name, {name: 1.5}) for name in ("metadata_ttl", "negative_metadata_ttl", "max_threads", "part_size_mib")),
+    *((name, {name: "8"}) for name in ("read_part_size_mib", "write_part_size_mib", "memory_target_mib")),
+    ("otlp_export_interval_seconds", {"otlp_endpoint": "http://localhost:4318", "otlp_export_interval_seconds": "30"}),
+    *((name, {name: 3}) for name in ("sse", "upload_checksums", "storage_class", "endpoint_url", "otlp_endpoint")),
+    ("expected_bucket_owner", {"expected_bucket_owner": 111111111111}),
+    ("sse_kms_key", {"sse": "aws:kms", "sse_kms_key": "alias/mine"}),
+    *((name, {name: "yes"}) for name in ("incremental_upload", "requester_pays", "transfer_acceleration")),
+    *((name, {name: None}) for name in ("dual_stack", "log_metrics", "allow_delete", "allow_overwrite")),
 ]
 
 

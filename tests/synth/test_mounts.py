@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +18,20 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Match, Template
 
-from tests.synth._fakes import FakeFileSystem
-from tests.unit._bootstrap_node import FILE_SYSTEM_ID, Node
+from tests.synth._fakes import FakeDirectoryBucket, FakeFileSystem, FakeS3Files
+from tests.unit._bootstrap_node import FILE_SYSTEM_ID, S3_FILES_ID, Node
 from training_storage.compute import (
     BucketAccess,
     GpuFleet,
     LustreMount,
     MountpointMount,
     NodeStorage,
+    S3FilesMount,
     Signal,
     TrainingNetwork,
 )
 from training_storage.errors import ValidationError
+from training_storage.tiers import DirectoryBucket
 from training_storage.tiers.data_lake import DataLake
 from training_storage.tiers.lustre import LustreFileSystem
 
@@ -42,6 +45,7 @@ DEPLOYED = {
     "FileSystemId": FILE_SYSTEM_ID,
     "DnsName": f"{FILE_SYSTEM_ID}.fsx.us-east-1.amazonaws.com",
     "MountName": "abcdefgh",
+    "S3FilesId": S3_FILES_ID,
 }
 
 
@@ -137,12 +141,97 @@ def actions_on(stack: cdk.Stack, text: str) -> set[str]:
     return found
 
 
+def every_tier(stack: cdk.Stack) -> NodeStorage:
+    """Lustre, a directory bucket, S3 Files, and a general purpose bucket with every option that goes together."""
+    lake = s3.Bucket(stack, "Lake", encryption_key=kms.Key(stack, "Key"))
+    hot = FakeDirectoryBucket(cdk.CfnParameter(stack, "Hot").value_as_string)
+    shared = FakeDirectoryBucket(cdk.CfnParameter(stack, "Cache").value_as_string)
+    return NodeStorage(
+        stack,
+        "Storage",
+        mounts=[
+            LustreMount(file_system=FakeFileSystem(stack), efa=True, on_tcp="fail", gds=True),
+            MountpointMount(
+                bucket=hot,
+                path="/hot",
+                prefix="runs/",
+                read_only=False,
+                allow_delete=True,
+                allow_overwrite=True,
+                incremental_upload=True,
+                maximum_throughput_gbps=100,
+                max_threads=64,
+                memory_target_mib=16_384,
+                cache="nvme",
+                cache_size_mib=102_400,
+                metadata_ttl=60,
+                negative_metadata_ttl="minimal",
+                read_part_size_mib=16,
+                write_part_size_mib=64,
+                upload_checksums="crc64nvme",
+                expected_bucket_owner="111111111111",
+                dual_stack=True,
+                bind=["ens32", "ens65"],
+                otlp_endpoint="http://localhost:4318",
+                otlp_export_interval_seconds=30,
+                log_metrics=True,
+            ),
+            MountpointMount(
+                bucket=lake,
+                prefix="datasets/",
+                read_only=False,
+                allow_delete=True,
+                allow_overwrite=True,
+                maximum_throughput_gbps=100,
+                max_threads=64,
+                memory_target_mib=16_384,
+                cache="nvme+express",
+                cache_size_mib=102_400,
+                cache_bucket=shared,
+                metadata_ttl="indefinite",
+                negative_metadata_ttl=60,
+                part_size_mib=16,
+                upload_checksums="crc64nvme",
+                storage_class="INTELLIGENT_TIERING",
+                expected_bucket_owner="111111111111",
+                requester_pays=True,
+                endpoint_url="https://bucket.vpce-0123456789abcdef0-01234567.s3.us-east-1.vpce.amazonaws.com",
+                bind=["ens32", "ens65"],
+                otlp_endpoint="http://localhost:4318",
+                otlp_export_interval_seconds=30,
+                log_metrics=True,
+                region="eu-south-2",
+            ),
+            S3FilesMount(
+                file_system=FakeS3Files(stack), path="/files", read_only=False, root_access=True, direct_read=False,
+                ship_logs=True,
+            ),
+        ],
+        buckets=[BucketAccess(bucket=hot, write=True)],
+        environment={
+            "TRAINING_STORAGE_DATASETS": "/fsx/datasets",
+            "TRAINING_STORAGE_CHECKPOINTS": "/fsx/checkpoints",
+            "TRAINING_STORAGE_DATA_LAKE_URI": f"s3://{lake.bucket_name}/",
+            "TRAINING_STORAGE_DATASETS_URI": f"s3://{hot.bucket_name}/datasets/",
+            "TRAINING_STORAGE_CHECKPOINTS_URI": f"s3://{hot.bucket_name}/checkpoints/",
+            "TRAINING_STORAGE_HOT_URI": f"s3://{hot.bucket_name}/",
+            "TRAINING_STORAGE_HOT_URIS": f"s3://{hot.bucket_name}/",
+        },
+        directories=["/opt/dlami/nvme/checkpoints"],
+        local_nvme_gb=30_400,
+        checkpoint_path="/fsx/checkpoints",
+    )  # fmt: skip
+
+
 # Size
 
 
-def test_report_22_everything_on_with_three_mounts_stays_under_8192_bytes(app: cdk.App) -> None:
+@pytest.mark.parametrize("storage", [everything, every_tier], ids=["three mounts", "every tier"])
+def test_report_22_everything_on_stays_under_8192_bytes(
+    app: cdk.App, storage: Callable[[cdk.Stack], NodeStorage]
+) -> None:
     stack = cdk.Stack(app, "Compute")
-    assert fleet(stack, everything(stack)).user_data_bytes < 8192
+    assert fleet(stack, storage(stack)).user_data_bytes < 8192
 
 
 def test_report_22_the_measure_is_never_below_what_a_node_gets(app: cdk.App) -> None:
@@ -202,6 +291,24 @@ def test_the_rendered_bootstrap_mounts_everything_and_signals_success(rendered: 
     assert node.signals() == ["SUCCESS"]
     assert "--stack-name llama3-compute" in node.calls("aws")[-1]
     assert node.read("seen") == "/fsx/datasets\n"
+
+
+def test_every_tier_is_mounted_proven_and_signalled(app: cdk.App, tmp_path: Path, node: Node) -> None:
+    stack = cdk.Stack(app, "Compute", stack_name="llama3-compute")
+    fleet(stack, every_tier(stack))
+    script = tmp_path / "user-data.sh"
+    script.write_text(user_data(stack))
+    node.set(efs_utils_version="3.1.2")
+    done = node.run(script)
+    assert done.returncode == 0, done.stderr
+    assert node.status()["transport"] == "efa"
+    assert node.status()["s3_files"] == "writable"
+    assert node.calls("mount")[1] == f"-t s3files -o region=us-east-1,nodirects3read {S3_FILES_ID}:/ {node.root}/files"
+    assert "--incremental-upload" in node.unit("mountpoint-hot")
+    for flag in ("--cache-xz", "--storage-class INTELLIGENT_TIERING", "--part-size 16777216", "--bind ens65"):
+        assert flag in node.unit("mountpoint-lake")
+        assert flag.replace("lake", "hot") not in node.unit("mountpoint-hot") or flag == "--bind ens65"
+    assert node.signals() == ["SUCCESS"]
 
 
 def test_report_33_the_mount_line_has_the_region_of_the_bucket_and_our_throughput(rendered: Path, node: Node) -> None:
@@ -594,11 +701,28 @@ def test_report_30_checkpoints_on_a_general_purpose_bucket_fail_naming_rename(ap
     assert "rename" in refused(app, mounts=[mount], checkpoint_path="/lake/checkpoints")
 
 
-def test_report_30_checkpoints_on_a_directory_bucket_pass(app: cdk.App) -> None:
+DIRECTORY_BUCKETS: list[Callable[[cdk.Stack], Any]] = [
+    lambda stack: s3.Bucket.from_bucket_name(stack, "Hot", "hot--use1-az6--x-s3"),
+    lambda stack: DirectoryBucket(stack, "Hot", availability_zone_id="use1-az6"),
+    lambda stack: DirectoryBucket.from_bucket_name(stack, "Hot", "hot--use1-az6--x-s3"),
+    lambda stack: DirectoryBucket.from_bucket_name(stack, "Hot", cdk.CfnParameter(stack, "Name").value_as_string),
+]
+BY = ["a bucket of the CDK", "made", "imported", "imported by a name that is known later"]
+
+
+@pytest.mark.parametrize("bucket_of", DIRECTORY_BUCKETS, ids=BY)
+def test_report_30_checkpoints_on_a_directory_bucket_pass(app: cdk.App, bucket_of: Callable[[cdk.Stack], Any]) -> None:
     stack = cdk.Stack(app, "Compute")
-    hot = s3.Bucket.from_bucket_name(stack, "Hot", "hot--use1-az6--x-s3")
-    mount = MountpointMount(bucket=hot, path="/hot", read_only=False)
+    mount = MountpointMount(bucket=bucket_of(stack), path="/hot", read_only=False)
     NodeStorage(stack, "Storage", mounts=[mount], checkpoint_path="/hot/checkpoints")
+
+
+@pytest.mark.parametrize("bucket_of", DIRECTORY_BUCKETS, ids=BY)
+def test_report_30_checkpoints_on_a_read_only_mount_fail_naming_it(
+    app: cdk.App, bucket_of: Callable[[cdk.Stack], Any]
+) -> None:
+    mount = MountpointMount(bucket=bucket_of(cdk.Stack(app, "Other")), path="/hot")
+    assert "read-only mount /hot" in refused(app, mounts=[mount], checkpoint_path="/hot/checkpoints")
 
 
 def test_report_32_a_cache_without_local_nvme_fails(app: cdk.App) -> None:
@@ -645,8 +769,24 @@ def test_two_file_systems_are_refused(app: cdk.App) -> None:
     assert "more than one Lustre file system" in refused(app, mounts=mounts)
 
 
-STRING_FIELDS = ["prefix", "region", "file_mode", "dir_mode"]
-NUMBER_FIELDS = ["maximum_throughput_gbps", "cache_size_mib", "memory_target_mib", "uid", "gid"]
+STRING_FIELDS = [
+    "prefix", "region", "file_mode", "dir_mode", "metadata_ttl", "negative_metadata_ttl", "sse", "upload_checksums",
+    "storage_class", "expected_bucket_owner", "endpoint_url", "otlp_endpoint",
+]  # fmt: skip
+NUMBER_FIELDS = [
+    "maximum_throughput_gbps", "cache_size_mib", "memory_target_mib", "uid", "gid", "max_threads", "part_size_mib",
+    "read_part_size_mib", "write_part_size_mib", "otlp_export_interval_seconds",
+]  # fmt: skip
+BESIDE: dict[str, dict[str, Any]] = {"otlp_export_interval_seconds": {"otlp_endpoint": "http://localhost:4318"}}
+# Interfaces, and what decides over rights and settings: known at synth.
+OTHER_FIELDS = {"bucket", "path", "cache", "cache_bucket", "sse_kms_key", "key", "bind"}
+
+
+def test_every_field_of_a_mount_is_looked_at_with_a_token() -> None:
+    flags = {field.name for field in fields(MountpointMount) if field.type == "bool"}
+    assert {field.name for field in fields(MountpointMount)} == {
+        *STRING_FIELDS, *NUMBER_FIELDS, *OTHER_FIELDS, *flags,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("field", [*STRING_FIELDS, *NUMBER_FIELDS])
@@ -654,11 +794,49 @@ def test_a_token_in_any_field_of_a_mount_passes(app: cdk.App, field: str) -> Non
     stack = cdk.Stack(app, "Compute")
     parameter = cdk.CfnParameter(stack, "T", type="String" if field in STRING_FIELDS else "Number")
     value: Any = parameter.value_as_string if field in STRING_FIELDS else parameter.value_as_number
+    bucket_of_it = s3.Bucket.from_bucket_name(stack, "Bucket", "general-bucket")
     mount = MountpointMount(
-        **{"bucket": s3.Bucket.from_bucket_name(stack, "Bucket", "general-bucket"), "cache": "nvme", field: value}
+        **{"bucket": bucket_of_it, "read_only": False, "cache": "nvme", **BESIDE.get(field, {}), field: value}
     )
     fleet(stack, NodeStorage(stack, "Storage", mounts=[mount], local_nvme_gb=600))
     assert '"Ref": "T"' in json.dumps(Template.from_stack(stack).to_json())
+
+
+@pytest.mark.parametrize("kind", [MountpointMount, S3FilesMount, LustreMount])
+def test_switches_of_a_mount_are_known_at_synth(app: cdk.App, kind: Any) -> None:
+    stack = cdk.Stack(app, "Later")
+    later: Any = cdk.Fn.condition_equals(cdk.CfnParameter(stack, "T").value_as_string, "yes")
+    target: dict[str, Any] = {"file_system": FakeFileSystem(stack)}
+    if kind is MountpointMount:
+        target = {"bucket": bucket(app)}
+    if kind is S3FilesMount:
+        target = {"file_system": FakeS3Files(stack)}
+    names = [field.name for field in fields(kind) if field.type == "bool"]
+    assert names
+    message = refused(app, mounts=[kind(**target, **dict.fromkeys(names, later))])
+    assert all(f"mounts[0].{name}: {name} of a mount is known only when" in message for name in names)
+
+
+def test_a_kind_of_cache_is_known_at_synth(app: cdk.App) -> None:
+    later: Any = cdk.Fn.ref("AWS::StackName")
+    assert "mounts[0].cache" in refused(app, mounts=[MountpointMount(bucket=bucket(app), cache=later)])
+
+
+def test_interfaces_that_are_known_later_reach_the_node(app: cdk.App) -> None:
+    stack = cdk.Stack(app, "Compute")
+    names = ["ens32", cdk.CfnParameter(stack, "T").value_as_string]
+    mount = MountpointMount(bucket=s3.Bucket.from_bucket_name(stack, "Bucket", "general-bucket"), bind=names)
+    fleet(stack, NodeStorage(stack, "Storage", mounts=[mount]))
+    assert "BIND='ens32 some-bucket'" in user_data(stack)
+
+
+@pytest.mark.parametrize("directory", ["/opt/../etc", "/..", "/opt/dlami/nvme/./x", "relative", "/a b"])
+def test_a_directory_that_goes_back_on_itself_is_refused(app: cdk.App, directory: str) -> None:
+    assert "not a directory to make" in refused(app, directories=[directory])
+
+
+def test_a_directory_with_dots_in_its_name_is_fine(app: cdk.App) -> None:
+    NodeStorage(cdk.Stack(app, "Compute"), "Storage", mounts=[], directories=["/opt/dlami/nvme/..v1/a..b/v1.2"])
 
 
 def test_tokens_in_the_other_arguments_crash_nothing(app: cdk.App) -> None:

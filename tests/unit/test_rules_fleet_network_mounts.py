@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from training_storage.rules.base import Rule, find_problems
 from training_storage.rules.fleet import FLEET_RULES, FleetSettings
+from training_storage.rules.mountpoint_options import MANAGED_FLAGS, MOUNT_OPTIONS, UNOFFERED_FLAGS, mount_option
 from training_storage.rules.mounts import MOUNT_RULES, MountSettings, NodeSettings, cache_limit_mib
 from training_storage.rules.network import NETWORK_RULES, NetworkSettings, private_addresses
 
@@ -134,3 +136,50 @@ def test_a_directory_of_its_own_is_fine(path: str) -> None:
 @pytest.mark.parametrize("path", ["/", "//lake", "/mnt/../usr", "/lake/.", "/..", "lake", ""])
 def test_a_path_that_is_not_plain_is_refused(path: str) -> None:
     assert problems_of_path(path) == ["mounts.path"]
+
+
+# Options
+
+
+def problems_of(mount: MountSettings) -> list[tuple[str | None, str]]:
+    node = NodeSettings(mounts=(mount,), local_nvme_gb=644)
+    return [(problem.rule, problem.path) for problem in find_problems(MOUNT_RULES, node)]
+
+
+@pytest.mark.parametrize("option", MOUNT_OPTIONS, ids=lambda option: option.name)
+def test_an_option_of_one_kind_of_mount_is_none_of_another(option: Any) -> None:
+    values: dict[str, Any] = {"cache": "nvme", "bind": ("ens32",)}
+    value = values.get(option.name, True)
+    for kind in {"mountpoint", "lustre", "s3-files"} - {option.kind}:
+        found = find_problems(MOUNT_RULES, NodeSettings(mounts=(MountSettings(kind=kind, **{option.name: value}),)))
+        assert ("mounts.option-kind", f"mounts[0].{option.name}") in {(each.rule, each.path) for each in found}
+
+
+def test_an_option_whose_value_is_known_later_is_looked_at_too() -> None:
+    later = MountSettings(kind="mountpoint", read_only=True, unknown=frozenset({"storage_class"}))
+    assert problems_of(later) == [("mounts.write-flags", "mounts[0].storage_class")]
+    beside = MountSettings(kind="mountpoint", otlp_export_interval_seconds=30, unknown=frozenset({"otlp_endpoint"}))
+    assert problems_of(beside) == []
+
+
+def test_gpudirect_storage_needs_efa() -> None:
+    assert problems_of(MountSettings(kind="lustre", gds=True)) == [("mounts.option-pairs", "mounts[0].gds")]
+
+
+def test_what_is_not_known_of_a_bucket_is_not_held_against_an_option() -> None:
+    assert problems_of(MountSettings(kind="mountpoint", storage_class="STANDARD", incremental_upload=True)) == []
+
+
+def test_options_name_options() -> None:
+    for option in MOUNT_OPTIONS:
+        for other in (option.needs, *option.excludes):
+            assert not other or mount_option(other).kind == option.kind
+        assert option.why or len(option.buckets) == 2
+
+
+def test_the_page_names_every_option_and_every_flag() -> None:
+    page = (Path(__file__).resolve().parents[2] / "docs" / "bootstrap.md").read_text(encoding="utf-8")
+    options = [option for option in MOUNT_OPTIONS if option.kind == "mountpoint"]
+    flags = [option.flag for option in options] + list(MANAGED_FLAGS) + list(UNOFFERED_FLAGS)
+    assert [flag for flag in flags if f"`{flag}`" not in page] == []
+    assert [option.name for option in options if option.name not in page] == []

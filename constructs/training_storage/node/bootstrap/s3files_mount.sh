@@ -54,7 +54,7 @@ install_efs_utils_release() {
   local installer="$TS_OPT/efs-utils-installer.sh"
   mkdir -p "$TS_OPT"
   retry 5 curl -fsS -o "$installer" "$EFS_UTILS_INSTALLER" || return 1
-  retry 3 timeout -k 10 600 sh "$installer" --install
+  retry 2 timeout -k 10 300 sh "$installer" --install
 }
 
 # Without a way to CloudWatch Logs, as in a private network without that endpoint, the helper may wait for ever.
