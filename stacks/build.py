@@ -12,15 +12,15 @@ from stacks.hot import HotStack
 from stacks.lake import LakeStack
 from stacks.monitoring import MonitoringStack
 from stacks.network import NetworkStack
+from training_storage.parts import is_anything_made
 from training_storage.planner.model import Plan
-from training_storage.training_storage import check_deployable
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingStacks:
     """The stacks of one workload; None for one that would hold nothing."""
 
-    lake: LakeStack
+    lake: LakeStack | None
     network: NetworkStack | None
     hot: HotStack | None
     compute: ComputeStack
@@ -33,21 +33,21 @@ def build_stacks(scope: Construct, plan: Plan) -> TrainingStacks:
     Args:
         scope: The app, or a stage.
         plan: The plan.
-
-    Raises:
-        NotDeployableError: The plan holds a tier that this version cannot deploy yet.
     """
-    check_deployable(plan)
     workload = plan.workload
     env = cdk.Environment(account=workload.account, region=workload.region)
-    lake = LakeStack(scope, f"{plan.name}-lake", plan=plan, env=env)
+    lake = LakeStack(scope, f"{plan.name}-lake", plan=plan, env=env) if workload.data_lake.bucket is None else None
     network = (
         NetworkStack(scope, f"{plan.name}-network", plan=plan, env=env) if workload.network.vpc_id is None else None
     )
-    hot = HotStack(scope, f"{plan.name}-hot", plan=plan, lake=lake, network=network, env=env) if plan.lustre else None
+    hot = (
+        HotStack(scope, f"{plan.name}-hot", plan=plan, lake=lake, network=network, env=env)
+        if is_anything_made(plan)
+        else None
+    )
     compute = ComputeStack(scope, f"{plan.name}-compute", plan=plan, lake=lake, network=network, hot=hot, env=env)
     monitoring = (
-        MonitoringStack(scope, f"{plan.name}-monitoring", plan=plan, lake=lake, hot=hot, compute=compute, env=env)
+        MonitoringStack(scope, f"{plan.name}-monitoring", plan=plan, compute=compute, env=env)
         if workload.monitoring.enabled
         else None
     )

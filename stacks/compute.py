@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import aws_cdk as cdk
-from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from stacks.hot import HotStack
-from stacks.lake import LakeStack
+from stacks.lake import LakeStack, lake_in
 from stacks.network import NetworkStack, given_network
 from training_storage import _nag
+from training_storage.parts import HotStorage, make_fleet, make_hot_storage, make_node_storage
 from training_storage.planner.model import Plan
-from training_storage.training_storage import make_fleet
 
 
 class ComputeStack(cdk.Stack):
@@ -25,22 +24,20 @@ class ComputeStack(cdk.Stack):
         construct_id: str,
         *,
         plan: Plan,
-        lake: LakeStack,
+        lake: LakeStack | None,
         network: NetworkStack | None,
         hot: HotStack | None,
         **kwargs: Any,
     ) -> None:
         super().__init__(scope, construct_id, description=f"GPU fleet of {plan.name}, for one run", **kwargs)
         vpc, subnet = (network.vpc, network.subnet) if network else given_network(self, plan, add_endpoints=True)
-        self.fleet = make_fleet(
-            self,
-            "Fleet",
-            plan,
-            vpc=vpc,
-            subnet=subnet,
-            data_lake=lake.data_lake,
-            file_system=hot.file_system if hot else None,
+        # What is there already and needs no resource of ours has no stack of its own.
+        self.data_lake = lake.data_lake if lake else hot.data_lake if hot else lake_in(self, plan)
+        self.storage: HotStorage = (
+            hot.storage if hot else make_hot_storage(self, plan, vpc=vpc, subnet=subnet, data_lake=self.data_lake)
         )
+        node_storage = make_node_storage(self, "FleetStorage", plan, data_lake=self.data_lake, storage=self.storage)
+        self.fleet = make_fleet(self, "Fleet", plan, vpc=vpc, subnet=subnet, node_storage=node_storage)
         _acknowledge_object_wildcards(self, lake)
         cdk.CfnOutput(self, "AutoScalingGroupName", value=self.fleet.auto_scaling_group.ref)
         # The dashboard refers to the group. The export stays without a dashboard, so that switching monitoring off does
@@ -48,11 +45,10 @@ class ComputeStack(cdk.Stack):
         self.export_value(self.fleet.auto_scaling_group.ref)
 
 
-def _acknowledge_object_wildcards(stack: ComputeStack, lake: LakeStack) -> None:
+def _acknowledge_object_wildcards(stack: ComputeStack, lake: LakeStack | None) -> None:
     """Acknowledge what nodes may do to objects of the lake: names of objects cannot be known here."""
-    bucket = lake.data_lake.bucket
-    made_here = isinstance(bucket.node.default_child, s3.CfnBucket)
-    arn = lake.export_value(bucket.bucket_arn) if made_here else bucket.bucket_arn
+    bucket = stack.data_lake.bucket
+    arn = lake.export_value(bucket.bucket_arn) if lake else bucket.bucket_arn
     shown = _nag.flat(stack, arn)
     for prefix, reason in (
         ("", "nodes read the lake; only the names of its objects stand open"),

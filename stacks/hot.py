@@ -7,15 +7,15 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
-from stacks.lake import LakeStack
+from stacks.lake import LakeStack, lake_in
 from stacks.network import NetworkStack, given_network
+from training_storage.parts import HotStorage, make_hot_storage
 from training_storage.planner.model import Plan
-from training_storage.tiers import LustreFileSystem
-from training_storage.training_storage import make_file_system
+from training_storage.tiers import ImportedLustreFileSystem, LustreFileSystem
 
 
 class HotStack(cdk.Stack):
-    """The Lustre file system and its links to the lake."""
+    """What stands between the lake and the fleet: file system with its links, directory buckets, S3 Files."""
 
     def __init__(
         self,
@@ -23,17 +23,30 @@ class HotStack(cdk.Stack):
         construct_id: str,
         *,
         plan: Plan,
-        lake: LakeStack,
+        lake: LakeStack | None,
         network: NetworkStack | None,
         **kwargs: Any,
     ) -> None:
         super().__init__(scope, construct_id, description=f"Hot tier of {plan.name}, for one run", **kwargs)
         vpc, subnet = (network.vpc, network.subnet) if network else given_network(self, plan, add_endpoints=False)
-        made = make_file_system(self, "FileSystem", plan, vpc=vpc, subnet=subnet, data_lake=lake.data_lake)
-        assert made is not None  # noqa: S101 - the caller makes this stack only for a plan with Lustre
-        self.file_system: LustreFileSystem = made
-        # Links need the lake's bucket policy and key policy too, not only the bucket that they refer to.
-        self.add_stack_dependency(lake)
+        self.data_lake = lake.data_lake if lake else lake_in(self, plan)
+        self.storage: HotStorage = make_hot_storage(self, plan, vpc=vpc, subnet=subnet, data_lake=self.data_lake)
+        if lake:
+            # Links and S3 Files need the lake's bucket policy and key policy too, not only the bucket they refer to.
+            self.add_stack_dependency(lake)
+        self._name_file_system(plan)
+        if self.storage.directory_buckets:
+            names = cdk.Fn.join(",", [bucket.bucket_name for bucket in self.storage.directory_buckets])
+            cdk.CfnOutput(self, "DirectoryBucketNames", value=names, description="In the order of their index")
+        if self.storage.shared_cache is not None:
+            cdk.CfnOutput(self, "SharedCacheBucketName", value=self.storage.shared_cache.bucket_name)
+        if self.storage.s3_file_system is not None:
+            cdk.CfnOutput(self, "S3FileSystemId", value=self.storage.s3_file_system.file_system_id)
+
+    def _name_file_system(self, plan: Plan) -> None:
+        made = self.storage.file_system
+        if not isinstance(made, LustreFileSystem | ImportedLustreFileSystem):
+            return
         cdk.CfnOutput(self, "FileSystemId", value=made.file_system_id)
         cdk.CfnOutput(self, "FileSystemMountName", value=made.mount_name)
         cdk.CfnOutput(self, "FileSystemDnsName", value=made.dns_name)

@@ -8,10 +8,8 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from stacks.compute import ComputeStack
-from stacks.hot import HotStack
-from stacks.lake import LakeStack
+from training_storage.parts import make_dashboard
 from training_storage.planner.model import Plan
-from training_storage.training_storage import make_dashboard
 
 
 class MonitoringStack(cdk.Stack):
@@ -23,8 +21,6 @@ class MonitoringStack(cdk.Stack):
         construct_id: str,
         *,
         plan: Plan,
-        lake: LakeStack,
-        hot: HotStack | None,
         compute: ComputeStack,
         **kwargs: Any,
     ) -> None:
@@ -33,8 +29,8 @@ class MonitoringStack(cdk.Stack):
             self,
             "Dashboard",
             plan,
-            data_lake=lake.data_lake,
-            file_system=hot.file_system if hot else None,
+            data_lake=compute.data_lake,
+            file_system=compute.storage.file_system,
             fleet=compute.fleet,
         )
         assert dashboard is not None  # noqa: S101 - the caller makes this stack only with monitoring on

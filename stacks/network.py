@@ -9,6 +9,7 @@ from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from training_storage.compute import ImportedNetwork, TrainingNetwork
+from training_storage.parts import uses_directory_buckets
 from training_storage.planner.model import Plan
 
 
@@ -22,7 +23,7 @@ class NetworkStack(cdk.Stack):
             "Network",
             availability_zone_id=plan.workload.availability_zone_id,
             internet=plan.workload.network.internet,
-            express=plan.express is not None,
+            express=uses_directory_buckets(plan),
         )
         self.vpc: ec2.IVpc = network.vpc
         self.subnet: ec2.ISubnet = network.subnet
@@ -45,7 +46,7 @@ def given_network(scope: Construct, plan: Plan, *, add_endpoints: bool) -> tuple
         subnet_id=network.subnet_id,
         availability_zone_id=plan.workload.availability_zone_id,
         route_table_ids=network.route_table_ids if add_endpoints else (),
-        express=plan.express is not None,
+        express=uses_directory_buckets(plan),
         has_gateway_endpoints=not add_endpoints,
     )
     return imported.vpc, imported.subnet

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from training_storage.errors import (
         AwsError,
         CatalogError,
-        NotDeployableError,
         PlanError,
         Problem,
         RefusedError,
@@ -44,7 +43,6 @@ __all__ = [
     "DirectoryBucket",
     "GpuFleet",
     "LustreFileSystem",
-    "NotDeployableError",
     "Plan",
     "PlanError",
     "Problem",
@@ -70,8 +68,7 @@ _MODULES = {
     "training_storage.errors": (
         "AwsError",
         "CatalogError",
-        "NotDeployableError",
-        "PlanError",
+            "PlanError",
         "Problem",
         "RefusedError",
         "TrainingStorageError",

@@ -5,12 +5,11 @@
     │   ├── WorkloadError              the workload file
     │   ├── PlanError                  a workload that can be read but not planned as asked
     │   └── CatalogError               a user's catalog or price file
-    ├── NotDeployableError             planned, but this version has no construct for it
     ├── RefusedError                   the operation looked, and the answer is no
     └── AwsError                       AWS refused or failed
 
-Exit codes of the command line follow the tree: 2 for ValidationError and NotDeployableError, 1 for RefusedError,
-3 for AwsError.
+Exit codes of the command line follow the tree: 2 for ValidationError, 1 for RefusedError, 3 for
+AwsError.
 """
 
 from __future__ import annotations
@@ -112,10 +111,6 @@ class PlanError(ValidationError):
 
 class CatalogError(ValidationError):
     """A user's catalog or price file is not usable."""
-
-
-class NotDeployableError(TrainingStorageError):
-    """The plan is right, but this version has no construct for a part of it."""
 
 
 class RefusedError(TrainingStorageError):

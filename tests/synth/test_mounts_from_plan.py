@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
 import pytest
+from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from aws_cdk.assertions import Template
 
 from tests.synth._fakes import FakeFileSystem
-from training_storage import NotDeployableError, Plan, ValidationError, load_workload, plan
-from training_storage.compute import LustreMount, MountpointMount, NodeStorage
-from training_storage.planner.model import MountPlan
-from training_storage.tiers import DataLake
+from training_storage import Plan, ValidationError, load_workload, plan
+from training_storage.compute import LustreMount, MountpointMount, NodeStorage, S3FilesMount
+from training_storage.tiers import DataLake, DirectoryBucket, S3FileSystem
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -39,11 +38,28 @@ class Made:
         self.stack = cdk.Stack(app, "Compute")
         self.file_system = FakeFileSystem(self.stack)
         options.setdefault("file_system", self.file_system)
+        if plan_.express is not None:
+            options.setdefault(
+                "directory_buckets", [self.bucket(f"hot-{n}") for n in range(plan_.express.bucket_count)]
+            )
+        if plan_.shared_cache is not None:
+            options.setdefault("shared_cache", self.bucket("cache"))
+        if plan_.s3_files is not None:
+            group = ec2.SecurityGroup.from_security_group_id(self.stack, "Group", "sg-0123456789abcdef0")
+            options.setdefault(
+                "s3_file_system",
+                S3FileSystem.from_attributes(
+                    self.stack, "Files", file_system_id="fs-0123456789abcdef01234", security_group=group
+                ),
+            )
         self.storage = NodeStorage.from_plan(
             self.stack, "Storage", plan=plan_, data_lake=DataLake(self.stack, "Lake"), **options
         )
         self.role = iam.Role(self.stack, "Role", assumed_by=iam.ServicePrincipal("ec2.amazonaws.com"))
         self.storage.grant(self.role)
+
+    def bucket(self, base: str) -> Any:
+        return DirectoryBucket.from_bucket_name(self.stack, base, f"{base}--use1-az6--x-s3")
 
     @property
     def text(self) -> str:
@@ -160,8 +176,95 @@ def test_a_plan_with_lustre_needs_its_file_system(app: cdk.App, tmp_path: Path) 
         Made(app, planned(tmp_path, "llama3-70b"), file_system=None)
 
 
-def test_a_mount_without_a_construct_is_refused_as_not_deployable(app: cdk.App, tmp_path: Path) -> None:
-    plan_ = planned(tmp_path, "lora-finetune")
-    mounts = (MountPlan(path="/lake", kind="s3-files", read_only=True, options={}),)
-    with pytest.raises(NotDeployableError, match="s3-files"):
-        Made(app, replace(plan_, mounts=mounts))
+# S3 Express One Zone
+
+
+def test_a_hot_tier_in_s3_express_is_mounted_so_that_savers_can_rename_overwrite_and_delete(
+    app: cdk.App, tmp_path: Path
+) -> None:
+    (hot,) = Made(app, planned(tmp_path, "object-native-2048")).storage.mounts
+    assert isinstance(hot, MountpointMount)
+    assert (hot.path, hot.read_only, hot.allow_overwrite, hot.allow_delete) == ("/hot", False, True, True)
+    assert hot.incremental_upload is False
+    assert hot.cache == "none"
+
+
+def test_code_that_appends_gets_incremental_uploads(app: cdk.App, tmp_path: Path) -> None:
+    plan_ = planned(tmp_path, "object-native-2048", "dataset", "access: read-write")
+    (hot,) = Made(app, plan_).storage.mounts
+    assert isinstance(hot, MountpointMount)
+    assert hot.incremental_upload is True
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "TRAINING_STORAGE_HOT_URI=s3://hot-0--use1-az6--x-s3/",
+        "TRAINING_STORAGE_HOT_URIS=s3://hot-0--use1-az6--x-s3/",
+        "TRAINING_STORAGE_DATASETS_URI=s3://hot-0--use1-az6--x-s3/datasets/v7/",
+        "TRAINING_STORAGE_CHECKPOINTS_URI=s3://hot-0--use1-az6--x-s3/checkpoints/",
+    ],
+)
+def test_object_code_finds_the_hot_tier_by_its_uri(app: cdk.App, tmp_path: Path, line: str) -> None:
+    assert f"{line}\n" in Made(app, planned(tmp_path, "object-native-2048")).text
+
+
+def test_the_lake_is_still_named_beside_a_hot_tier(app: cdk.App, tmp_path: Path) -> None:
+    assert "TRAINING_STORAGE_DATA_LAKE_URI=s3://" in Made(app, planned(tmp_path, "object-native-2048")).text
+
+
+def test_report_17_nodes_open_sessions_on_every_hot_bucket_and_nothing_else(app: cdk.App, tmp_path: Path) -> None:
+    names = "bucket_names: [hot-0--usw2-az4--x-s3, hot-1--usw2-az4--x-s3]"
+    path = tmp_path / "two.yaml"
+    text = (EXAMPLES / "object-native-2048.yaml").read_text()
+    path.write_text(text.split("\nexpress:\n")[0] + f"\nexpress:\n  {names}\n")
+    made = Made(app, plan(load_workload(path)))
+    sessions = [each for each in made.statements() if "s3express" in json.dumps(each["Action"])]
+    assert {each["Action"] for each in sessions} == {"s3express:CreateSession"}
+    assert all("Condition" not in each for each in sessions)
+    opened = json.dumps([each["Resource"] for each in sessions])
+    assert all(f"bucket/hot-{index}--use1-az6--x-s3" in opened for index in (0, 1))
+    objects = [each for each in made.statements() if "s3:GetObject" in json.dumps(each["Action"])]
+    assert "--x-s3" not in json.dumps(objects)
+    assert "s3:PutObject" not in json.dumps(made.statements())
+
+
+def test_a_shared_cache_is_used_by_the_mount_of_the_lake(app: cdk.App, tmp_path: Path) -> None:
+    made = Made(app, planned(tmp_path, "express-cache"))
+    (lake,) = made.storage.mounts
+    assert isinstance(lake, MountpointMount)
+    assert (lake.path, lake.cache, lake.read_only) == ("/lake", "express", True)
+    assert lake.cache_bucket is not None
+    assert lake.cache_bucket.bucket_name == "cache--use1-az6--x-s3"
+    assert "s3express:CreateSession" in json.dumps(made.statements())
+
+
+# S3 Files
+
+
+@pytest.mark.parametrize(("root", "actions"), [("false", 2), ("true", 3)])
+def test_s3_files_shows_the_lake_and_root_is_an_option(app: cdk.App, tmp_path: Path, root: str, actions: int) -> None:
+    made = Made(app, planned(tmp_path, "legacy-nfs-finetune", "s3_files", f"root_access: {root}"))
+    (lake,) = made.storage.mounts
+    assert isinstance(lake, S3FilesMount)
+    assert (lake.path, lake.read_only, lake.root_access) == ("/lake", False, root == "true")
+    granted = {
+        action
+        for each in made.statements()
+        for action in ([each["Action"]] if isinstance(each["Action"], str) else each["Action"])
+        if action.startswith("s3files:")
+    }
+    assert len(granted) == actions
+
+
+@pytest.mark.parametrize(
+    ("name", "left_out", "value"),
+    [
+        ("object-native-2048", "directory_buckets", ()),
+        ("express-cache", "shared_cache", None),
+        ("legacy-nfs-finetune", "s3_file_system", None),
+    ],
+)
+def test_what_the_plan_mounts_must_be_given(app: cdk.App, tmp_path: Path, name: str, left_out: str, value: Any) -> None:
+    with pytest.raises(ValidationError, match=left_out):
+        Made(app, planned(tmp_path, name), **{left_out: value})

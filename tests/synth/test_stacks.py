@@ -13,10 +13,11 @@ from aws_cdk.assertions import Template
 from ruamel.yaml import YAML
 
 from tests.assemblies import EXAMPLES, ROOT, Assembly, example, synthesize
-from training_storage.errors import NotDeployableError, ValidationError
+from training_storage.errors import ValidationError
 from training_storage.operations import deployment
+from training_storage.parts import link_id
 from training_storage.planner import Plan, plan
-from training_storage.training_storage import TrainingStorage, link_id
+from training_storage.training_storage import TrainingStorage
 from training_storage.workload import Workload, load_workload
 
 SMALL: dict[str, Any] = {
@@ -74,6 +75,19 @@ def test_without_hot_tier_there_is_no_hot_stack() -> None:
     assert "lora-finetune-hot" not in example("lora-finetune").templates
 
 
+def test_a_given_bucket_makes_no_lake_stack_and_is_still_named() -> None:
+    made = synthesize(workload(data_lake={"bucket": "theirs"}))
+    assert "small-lake" not in made.templates
+    assert outputs(made, "small-hot")["DataLakeBucketName"]["Value"] == "theirs"
+    without_hot = synthesize(workload(data_lake={"bucket": "theirs"}, hot_tier="none", compute=FEW))
+    assert outputs(without_hot, "small-compute")["DataLakeBucketName"]["Value"] == "theirs"
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_no_stack_holds_nothing(name: str) -> None:
+    assert [stack for stack, template in example(name).templates.items() if not template.get("Resources")] == []
+
+
 def test_monitoring_off_makes_no_monitoring_stack() -> None:
     made = synthesize(workload(monitoring={"enabled": False}))
     assert "small-monitoring" not in made.templates
@@ -91,7 +105,7 @@ def test_a_given_vpc_makes_no_network_stack() -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_no_reference_runs_from_lake_or_network_to_a_run(name: str) -> None:
     for part in ("lake", "network"):
-        text = json.dumps(example(name).templates[f"{name}-{part}"])
+        text = json.dumps(example(name).templates.get(f"{name}-{part}", {}))
         assert "Fn::ImportValue" not in text
         assert "Fn::GetStackOutput" not in text
 
@@ -143,6 +157,7 @@ def test_report_08_nothing_that_waits_gives_up_before_an_hour(name: str) -> None
 def test_report_15_storage_and_fleet_share_the_one_subnet(name: str) -> None:
     made = example(name)
     subnets = [s["Properties"]["SubnetIds"] for s in made.all("AWS::FSx::FileSystem")]
+    subnets += [[m["Properties"]["SubnetId"]] for m in made.all("AWS::S3Files::MountTarget")]
     subnets += [g["Properties"]["VPCZoneIdentifier"] for g in made.all("AWS::AutoScaling::AutoScalingGroup")]
     assert all(len(subnet) == 1 for subnet in subnets)
     assert len({json.dumps(subnet) for subnet in subnets}) == 1
@@ -151,13 +166,18 @@ def test_report_15_storage_and_fleet_share_the_one_subnet(name: str) -> None:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_report_37_outputs_name_everything_that_a_guide_needs(name: str) -> None:
     made, a_plan = example(name), plan(load_workload(ROOT / "examples" / f"{name}.yaml"))
-    assert "DataLakeBucketName" in outputs(made, f"{name}-lake")
+    named = [stack for stack in made.templates if "DataLakeBucketName" in outputs(made, stack)]
+    assert named == [f"{name}-lake" if a_plan.workload.data_lake.bucket is None else f"{name}-hot"]
     assert "DashboardName" in outputs(made, f"{name}-monitoring")
     if a_plan.lustre is not None:
         hot = outputs(made, f"{name}-hot")
         assert {"FileSystemId", "FileSystemMountName", "FileSystemDnsName"} <= set(hot)
         ids = [key for key in hot if key.startswith("Association")]
         assert len(ids) == len(a_plan.lustre.links)
+    if a_plan.express is not None:
+        assert "DirectoryBucketNames" in outputs(made, f"{name}-hot")
+    if a_plan.s3_files is not None:
+        assert "S3FileSystemId" in outputs(made, f"{name}-hot")
 
 
 def test_operations_read_an_output_that_the_hot_stack_has() -> None:
@@ -275,19 +295,171 @@ def test_intelligent_tiering_is_made_as_it_is_planned_and_without_links(
     assert made.all("AWS::FSx::DataRepositoryAssociation") == []
 
 
-# ---- not deployable yet
+# ---- directory buckets, shared cache, S3 Files
 
 
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"hot_tier": "express", "dataset": SMALL["dataset"] | {"interface": "object"}}, "express"),
-        ({"file_access": "s3-files"}, "s3-files"),
-    ],
-)
-def test_what_is_planned_but_not_built_yet_is_a_clear_error(changes: dict[str, Any], named: str) -> None:
-    with pytest.raises(NotDeployableError, match=f"not deployable yet: .*{named}"):
-        synthesize(workload(**changes))
+OBJECT_CODE: dict[str, Any] = {
+    "hot_tier": "express",
+    "dataset": SMALL["dataset"] | {"interface": "object", "version": "v3"},
+}
+DIRECTORY_BUCKET = "AWS::S3Express::DirectoryBucket"
+
+
+def test_the_hot_tier_in_s3_express_is_one_bucket_for_each_that_the_plan_counts() -> None:
+    tiny = OBJECT_CODE["dataset"] | {"average_file_size": "20 KB"}
+    many = workload(**OBJECT_CODE) | {"dataset": tiny}
+    count = plan(Workload.model_validate(many)).express
+    assert count is not None
+    assert count.bucket_count > 1
+    made = synthesize(many)
+    buckets = made.of("small-hot", DIRECTORY_BUCKET)
+    assert len(buckets) == count.bucket_count
+    names = outputs(made, "small-hot")["DirectoryBucketNames"]["Value"]
+    assert json.dumps(names).count('"Ref"') == count.bucket_count
+
+
+def test_names_of_directory_buckets_have_the_zone_and_never_meet_those_of_an_earlier_run() -> None:
+    (bucket,) = synthesize(workload(**OBJECT_CODE)).of("small-hot", DIRECTORY_BUCKET).values()
+    name = bucket["Properties"]["BucketName"]
+    assert name["Fn::Join"][1][0] == "small-"
+    assert name["Fn::Join"][1][-1].endswith("--use1-az6--x-s3")
+    assert "AWS::StackId" in json.dumps(name)
+
+
+def test_a_base_name_is_taken_as_it_is_given() -> None:
+    given = synthesize(workload(**OBJECT_CODE, express={"base_name": "ckpt"}))
+    (bucket,) = given.of("small-hot", DIRECTORY_BUCKET).values()
+    assert bucket["Properties"]["BucketName"] == "ckpt--use1-az6--x-s3"
+
+
+@pytest.mark.parametrize("name", ["a" * 40, "xn--run", "sthree-run", "amzn-s3-demo-run", "a" * 30 + "-" * 10])
+def test_every_name_of_a_workload_makes_a_legal_bucket_name(name: str) -> None:
+    made = synthesize(workload(**OBJECT_CODE) | {"name": name})
+    (bucket,) = made.of(f"{name}-hot", DIRECTORY_BUCKET).values()
+    parts = bucket["Properties"]["BucketName"]["Fn::Join"][1]
+    text = "".join(part if isinstance(part, str) else "0a1b2c3d" for part in parts)
+    assert len(text) <= 63
+    assert not text.startswith(("xn--", "sthree-", "amzn-s3-demo-"))
+
+
+def test_the_hot_tier_in_s3_express_is_kept_unless_the_file_says_otherwise() -> None:
+    (kept,) = synthesize(workload(**OBJECT_CODE)).of("small-hot", DIRECTORY_BUCKET).values()
+    assert (kept["DeletionPolicy"], kept["UpdateReplacePolicy"]) == ("Retain", "Retain")
+    gone = synthesize(workload(**OBJECT_CODE, express={"removal": "delete"}))
+    (bucket,) = gone.of("small-hot", DIRECTORY_BUCKET).values()
+    assert (bucket["DeletionPolicy"], bucket["UpdateReplacePolicy"]) == ("Delete", "Retain")
+    assert gone.all("AWS::Lambda::Function") == []
+
+
+def test_only_a_cache_is_emptied_before_it_goes() -> None:
+    made = synthesize(workload(**OBJECT_CODE, express={"removal": "delete", "content_is_cache": True}))
+    assert len(made.all("AWS::Lambda::Function")) == 1
+    shared = synthesize(workload(mountpoint={"cache": "express"}))
+    assert len(shared.all("AWS::Lambda::Function")) == 1
+    (bucket,) = shared.all(DIRECTORY_BUCKET)
+    assert bucket["DeletionPolicy"] == "Delete"
+
+
+def test_a_shared_cache_expires_because_nothing_else_cleans_it() -> None:
+    (bucket,) = synthesize(workload(mountpoint={"cache": "express"})).all(DIRECTORY_BUCKET)
+    rules = bucket["Properties"]["LifecycleConfiguration"]["Rules"]
+    assert 7 in [rule.get("ExpirationInDays") for rule in rules]
+
+
+@pytest.mark.parametrize("changes", [OBJECT_CODE, {"mountpoint": {"cache": "express"}}])
+def test_report_36_directory_buckets_have_a_gateway_endpoint_of_their_own(changes: dict[str, Any]) -> None:
+    theirs = {"vpc_id": "vpc-0abc", "subnet_id": "subnet-0abc", "route_table_ids": ["rtb-0abc"]}
+    for network in ({}, theirs):
+        made = synthesize(workload(**changes, network=network))
+        services = [json.dumps(each["Properties"]["ServiceName"]) for each in made.all("AWS::EC2::VPCEndpoint")]
+        assert sum(".s3express" in service for service in services) == 1
+
+
+def test_report_36_s3_files_and_lustre_need_no_endpoint_besides_that_of_s3() -> None:
+    made = synthesize(workload(file_access="s3-files", hot_tier="none", compute=FEW))
+    services = [json.dumps(each["Properties"]["ServiceName"]) for each in made.all("AWS::EC2::VPCEndpoint")]
+    assert len(services) == 1
+    assert ".s3express" not in services[0]
+
+
+FEW = {"instance_type": "p5en.48xlarge", "instance_count": 2}
+
+
+def test_s3_files_stands_over_the_lake_and_is_named() -> None:
+    made = synthesize(workload(file_access="s3-files", hot_tier="none", compute=FEW))
+    (file_system,) = made.of("small-hot", "AWS::S3Files::FileSystem").values()
+    assert file_system["DeletionPolicy"] == "Retain"
+    (expiry,) = file_system["Properties"]["SynchronizationConfiguration"]["ExpirationDataRules"]
+    assert expiry["DaysAfterLastAccess"] == 7
+    assert "S3FileSystemId" in outputs(made, "small-hot")
+    assert len(made.of("small-hot", "AWS::S3Files::MountTarget")) == 1
+
+
+def test_report_35_s3_files_needs_versions_and_the_plan_says_so() -> None:
+    with pytest.raises(ValidationError, match="version"):
+        planned(file_access="s3-files", hot_tier="none", compute=FEW, data_lake={"versioned": False})
+
+
+def test_report_34_without_s3_files_there_is_nothing_of_it() -> None:
+    for name in ("llama3-70b", "lora-finetune", "object-native-2048", "express-cache"):
+        text = json.dumps(example(name).templates)
+        assert "s3files" not in text.lower()
+        assert "2049" not in text
+
+
+# ---- what is there already
+
+
+def test_what_is_there_already_is_not_made_and_has_no_stack_of_its_own() -> None:
+    existing = {
+        "file_system_id": "fs-0123456789abcdef0",
+        "mount_name": "abcdefgh",
+        "security_group_id": "sg-0123456789abcdef0",
+        "storage_capacity": "38400 GiB",
+        "per_unit_storage_throughput": 250,
+        "efa": False,
+    }
+    made = synthesize(workload(lustre=existing, hot_tier="lustre"))
+    assert "small-hot" not in made.templates
+    assert made.all("AWS::FSx::FileSystem") == []
+    assert "fs-0123456789abcdef0" in json.dumps(made.templates["small-compute"])
+    linked = synthesize(
+        workload(hot_tier="lustre", lustre=existing | {"links": [{"path": "/x", "source": "s3://theirs/x/"}]})
+    )
+    (link,) = linked.of("small-hot", "AWS::FSx::DataRepositoryAssociation").values()
+    assert link["Properties"]["FileSystemId"] == "fs-0123456789abcdef0"
+
+
+def test_existing_directory_buckets_are_used_as_they_are() -> None:
+    names = ["a--use1-az6--x-s3", "b--use1-az6--x-s3"]
+    made = synthesize(workload(**OBJECT_CODE, express={"bucket_names": names}))
+    assert made.all(DIRECTORY_BUCKET) == []
+    assert "small-hot" not in made.templates
+    text = json.dumps(made.templates["small-compute"])
+    assert all(f"bucket/{name}" in text for name in names)
+    assert "TRAINING_STORAGE_HOT_URIS=s3://a--use1-az6--x-s3/,s3://b--use1-az6--x-s3/" in text
+
+
+def test_existing_s3_files_is_mounted_and_not_made() -> None:
+    given = {"file_system_id": "fs-0123456789abcdef01234", "security_group_id": "sg-0123456789abcdef0"}
+    made = synthesize(workload(file_access="s3-files", hot_tier="none", compute=FEW, s3_files=given))
+    assert made.all("AWS::S3Files::FileSystem") == []
+    text = json.dumps(made.templates["small-compute"])
+    assert "fs-0123456789abcdef01234" in text
+    assert "s3files:ClientMount" in text
+
+
+def test_a_given_role_and_group_are_taken_and_given_what_nodes_need() -> None:
+    compute = SMALL["compute"] | {
+        "role_arn": "arn:aws:iam::111111111111:role/team/training-nodes",
+        "security_group_id": "sg-0aaaabbbbccccdddd",
+    }
+    made = synthesize(workload(compute=compute, account="111111111111"))
+    roles = [each["Properties"]["AssumeRolePolicyDocument"] for each in made.all("AWS::IAM::Role")]
+    assert "ec2.amazonaws.com" not in json.dumps(roles)
+    assert ["training-nodes"] in [each["Properties"].get("Roles") for each in made.all("AWS::IAM::Policy")]
+    assert ["training-nodes"] in [each["Properties"]["Roles"] for each in made.all("AWS::IAM::InstanceProfile")]
+    assert "sg-0aaaabbbbccccdddd" in json.dumps(made.all("AWS::EC2::LaunchTemplate"))
 
 
 # ---- TrainingStorage

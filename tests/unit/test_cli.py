@@ -17,7 +17,6 @@ from training_storage.cli.report import exit_code
 from training_storage.errors import (
     AwsError,
     CatalogError,
-    NotDeployableError,
     PlanError,
     Problem,
     RefusedError,
@@ -248,7 +247,6 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
         (WorkloadError(Problem(what="x")), 2),
         (PlanError(Problem(what="x")), 2),
         (CatalogError(Problem(what="x")), 2),
-        (NotDeployableError("x"), 2),
         (RefusedError("x"), 1),
         (AwsError("x"), 3),
         (TrainingStorageError("x"), 2),

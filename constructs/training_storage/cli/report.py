@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from training_storage.errors import (
     AwsError,
-    NotDeployableError,
     Problem,
     RefusedError,
     TrainingStorageError,
@@ -36,7 +35,6 @@ EXIT_BROKEN_PIPE: Final = 141
 
 _EXITS: Final[tuple[tuple[type[TrainingStorageError], int], ...]] = (
     (ValidationError, EXIT_INPUT),
-    (NotDeployableError, EXIT_INPUT),
     (RefusedError, EXIT_NO),
     (AwsError, EXIT_AWS),
 )

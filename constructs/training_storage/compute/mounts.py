@@ -19,12 +19,14 @@ from training_storage.compute.bootstrap import SCRIPTS, Signal, start_commands
 from training_storage.compute.mount_checks import kind_problems, node_problems
 from training_storage.compute.mount_model import (
     BucketAccess,
+    DirectoryBucketTarget,
     Lake,
     LustreClientTarget,
     LustreMount,
     Mount,
     MountpointMount,
     S3FilesMount,
+    S3FilesTarget,
     mount_name,
 )
 from training_storage.compute.mount_rights import grant_access, grant_mount
@@ -124,6 +126,9 @@ class NodeStorage(Construct):
         file_system: LustreClientTarget | None = None,
         source_bucket: s3.IBucket | None = None,
         source_key: kms.IKey | None = None,
+        directory_buckets: Sequence[DirectoryBucketTarget] = (),
+        shared_cache: DirectoryBucketTarget | None = None,
+        s3_file_system: S3FilesTarget | None = None,
     ) -> NodeStorage:
         """Make the mounts, paths and rights of a plan.
 
@@ -135,12 +140,26 @@ class NodeStorage(Construct):
             file_system: The file system; needed where the plan mounts Lustre.
             source_bucket: The bucket that ``dataset.source`` names. Left out: taken by its name.
             source_key: Its KMS key, where it has one.
+            directory_buckets: The hot tier in S3 Express One Zone, in the order of their index; needed where the plan
+                has it.
+            shared_cache: The directory bucket of a shared cache; needed where the plan has one.
+            s3_file_system: The S3 Files file system; needed where the plan mounts one.
 
         Raises:
-            NotDeployableError: The plan mounts something that this version has no construct for.
-            ValidationError: The plan mounts Lustre and no file system is given.
+            ValidationError: The plan mounts something that is not given.
         """
-        planned = PlannedMounts(scope, construct_id, plan, data_lake, file_system, source_bucket, source_key)
+        planned = PlannedMounts(
+            scope,
+            construct_id,
+            plan,
+            data_lake,
+            file_system,
+            source_bucket,
+            source_key,
+            directory_buckets,
+            shared_cache,
+            s3_file_system,
+        )
         return cls(
             scope,
             construct_id,

@@ -1,0 +1,26 @@
+"""From a plan to constructs: one function a part. The reference stacks and ``TrainingStorage`` call the same ones.
+
+Nothing is sized or chosen here.
+"""
+
+from training_storage.parts.fleet import make_dashboard, make_fleet, make_node_storage
+from training_storage.parts.hot import HotStorage, is_anything_made, make_hot_storage, uses_directory_buckets
+from training_storage.parts.lake import make_data_lake
+from training_storage.parts.lustre import link_id, make_file_system
+from training_storage.parts.object_storage import make_directory_buckets, make_s3_file_system, make_shared_cache
+
+__all__ = [
+    "HotStorage",
+    "is_anything_made",
+    "link_id",
+    "make_dashboard",
+    "make_data_lake",
+    "make_directory_buckets",
+    "make_file_system",
+    "make_fleet",
+    "make_hot_storage",
+    "make_node_storage",
+    "make_s3_file_system",
+    "make_shared_cache",
+    "uses_directory_buckets",
+]
