@@ -34,6 +34,8 @@ COMMANDS: Final[dict[str, str]] = {
     "validate": "check a workload file, with every problem at once",
     "plan": "size the storage of a workload, and say why",
     "preload": "import the listing of linked prefixes into the file system",
+    "stage": "copy data sets from the data lake to S3 Express directory buckets, verified and resumable",
+    "archive": "copy results from directory buckets back to the data lake, verified and resumable",
     "emulate": "run a command against the embedded AWS emulator",
 }
 """Commands and their line of help, in the order of the help. Each is a module of this package that is imported when its

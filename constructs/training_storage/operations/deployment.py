@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 # Keys of the outputs that `stacks` make; a test compares them with the synthesized templates.
 FILE_SYSTEM_ID = "FileSystemId"
+DATA_LAKE_BUCKET_NAME = "DataLakeBucketName"
+DIRECTORY_BUCKET_NAMES = "DirectoryBucketNames"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,22 +42,85 @@ def find_hot_tier(session: Session, name: str) -> DeployedHotTier:
         AwsError: AWS refused or failed.
     """
     stack_name = f"{name}-hot"
+    outputs = stack_outputs(session, stack_name)
+    if outputs is None:
+        raise RefusedError(
+            f"no stack {stack_name} in {session.region_name}; either the workload {name!r} is not deployed "
+            "there, or its plan has no hot tier; fix: check the name and --region"
+        )
+    if FILE_SYSTEM_ID not in outputs:
+        raise RefusedError(f"stack {stack_name} has no output {FILE_SYSTEM_ID}: it holds no Lustre file system")
+    return DeployedHotTier(name=name, file_system_id=outputs[FILE_SYSTEM_ID])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployedBuckets:
+    """The buckets of a deployed workload.
+
+    Attributes:
+        name: Workload name.
+        data_lake: Name of the data lake's bucket.
+        directory_buckets: Names of the directory buckets in the order of their index.
+    """
+
+    name: str
+    data_lake: str
+    directory_buckets: tuple[str, ...]
+
+
+def find_buckets(session: Session, name: str) -> DeployedBuckets:
+    """Find the data lake and the directory buckets of a workload.
+
+    Args:
+        session: Session of the account and region.
+        name: Workload name, the prefix of its stacks.
+
+    Raises:
+        RefusedError: There is no such stack, it is not in a finished state, or it holds no directory bucket.
+        AwsError: AWS refused or failed.
+    """
+    hot = stack_outputs(session, f"{name}-hot")
+    if hot is None or DIRECTORY_BUCKET_NAMES not in hot:
+        found = f"stack {name}-hot holds no directory bucket" if hot is not None else f"there is no stack {name}-hot"
+        raise RefusedError(
+            f"{found} in {session.region_name}; fix: check the name and --region; a workload has directory buckets "
+            "with hot_tier: express; other places are given with --from and --to"
+        )
+    # A bucket that was there already is named by the first stack of the run.
+    lake = (stack_outputs(session, f"{name}-lake") or {}) | hot
+    if DATA_LAKE_BUCKET_NAME not in lake:
+        raise RefusedError(
+            f"neither stack {name}-lake nor {name}-hot in {session.region_name} has the output "
+            f"{DATA_LAKE_BUCKET_NAME}; fix: give the places with --from and --to"
+        )
+    return DeployedBuckets(
+        name=name,
+        data_lake=lake[DATA_LAKE_BUCKET_NAME],
+        directory_buckets=tuple(hot[DIRECTORY_BUCKET_NAMES].split(",")),
+    )
+
+
+def stack_outputs(session: Session, stack_name: str) -> dict[str, str] | None:
+    """Return the outputs of a stack by their keys, None where there is no such stack.
+
+    Args:
+        session: Session of the account and region.
+        stack_name: Name of the stack.
+
+    Raises:
+        RefusedError: The stack is not in a finished state.
+        AwsError: AWS refused or failed.
+    """
     client = session.client("cloudformation", config=CLIENT_CONFIG)
     try:
         with aws_errors("DescribeStacks"):
             stacks = client.describe_stacks(StackName=stack_name)["Stacks"]
     except AwsError as error:
         if error.code == "ValidationError":  # CloudFormation's word for "does not exist"
-            raise RefusedError(
-                f"no stack {stack_name} in {session.region_name}; either the workload {name!r} is not deployed "
-                "there, or its plan has no hot tier; fix: check the name and --region"
-            ) from error
+            return None
         raise
     stack = stacks[0]
     status = stack["StackStatus"]
     if status not in ("CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE", "IMPORT_COMPLETE"):
         raise RefusedError(f"stack {stack_name} is {status}; fix: wait for the deployment to finish, or mend it first")
-    outputs = {item["OutputKey"]: item["OutputValue"] for item in stack.get("Outputs", [])}
-    if FILE_SYSTEM_ID not in outputs:
-        raise RefusedError(f"stack {stack_name} has no output {FILE_SYSTEM_ID}: it holds no Lustre file system")
-    return DeployedHotTier(name=name, file_system_id=outputs[FILE_SYSTEM_ID])
+    return {item["OutputKey"]: item["OutputValue"] for item in stack.get("Outputs", [])}
