@@ -10,6 +10,7 @@ from constructs import Construct
 
 from training_storage import (
     DataLake,
+    DirectoryBucket,
     GpuFleet,
     LustreFileSystem,
     Plan,
@@ -58,6 +59,18 @@ class UserStack(cdk.Stack):
         fleet.connections.allow_to_default_port(file_system)
         lake.grant_read(fleet, prefix="datasets/")
         borrowed.grant_read_write(fleet.role)
+        cache = DirectoryBucket(
+            self,
+            "Cache",
+            availability_zone_id="use1-az6",
+            expire_after=cdk.Duration.days(3),
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+            content_is_cache=True,
+        )
+        cache.grant_read_write(fleet)
+        shared = DirectoryBucket.from_bucket_name(self, "Shared", "shared--use1-az6--x-s3", encryption_key=key)
+        shared.grant_read(fleet.role, session_mode_condition=True)
+        cdk.CfnOutput(self, "Shards", value=cache.uri_for("shards/"))
         answer: Plan = plan(load_workload("workload.yaml"))
         storage = TrainingStorage(self, "Storage", plan=answer, vpc=network.vpc, subnet=network.subnet)
         group: ec2.ISecurityGroup = file_system.security_group
