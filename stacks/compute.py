@@ -10,7 +10,7 @@ from constructs import Construct
 from stacks.hot import HotStack
 from stacks.lake import LakeStack, lake_in
 from stacks.network import NetworkStack, given_network
-from training_storage import _nag
+from stacks.objects import acknowledge_objects
 from training_storage.parts import HotStorage, make_fleet, make_hot_storage, make_node_storage
 from training_storage.planner.model import Plan
 
@@ -38,20 +38,18 @@ class ComputeStack(cdk.Stack):
         )
         node_storage = make_node_storage(self, "FleetStorage", plan, data_lake=self.data_lake, storage=self.storage)
         self.fleet = make_fleet(self, "Fleet", plan, vpc=vpc, subnet=subnet, node_storage=node_storage)
-        _acknowledge_object_wildcards(self, lake)
+        # The policy of a role that is given stands beside the fleet and not in it.
+        for holder in {self.fleet.node.path: self.fleet, self.fleet.role.node.path: self.fleet.role}.values():
+            acknowledge_objects(
+                holder,
+                self.data_lake,
+                lake,
+                {
+                    "": "nodes read the lake; only the names of its objects stand open",
+                    "checkpoints/": "nodes write checkpoints below this one prefix",
+                },
+            )
         cdk.CfnOutput(self, "AutoScalingGroupName", value=self.fleet.auto_scaling_group.ref)
         # The dashboard refers to the group. The export stays without a dashboard, so that switching monitoring off does
         # not take away what the monitoring stack, which is still there then, imports.
         self.export_value(self.fleet.auto_scaling_group.ref)
-
-
-def _acknowledge_object_wildcards(stack: ComputeStack, lake: LakeStack | None) -> None:
-    """Acknowledge what nodes may do to objects of the lake: names of objects cannot be known here."""
-    bucket = stack.data_lake.bucket
-    arn = lake.export_value(bucket.bucket_arn) if lake else bucket.bucket_arn
-    shown = _nag.flat(stack, arn)
-    for prefix, reason in (
-        ("", "nodes read the lake; only the names of its objects stand open"),
-        ("checkpoints/", "nodes write checkpoints below this one prefix"),
-    ):
-        _nag.acknowledge(stack.fleet, f"IAM5[Resource::{shown}/{prefix}*]", reason)

@@ -9,6 +9,7 @@ from constructs import Construct
 
 from stacks.lake import LakeStack, lake_in
 from stacks.network import NetworkStack, given_network
+from stacks.objects import acknowledge_objects
 from training_storage.parts import HotStorage, make_hot_storage
 from training_storage.planner.model import Plan
 from training_storage.tiers import ImportedLustreFileSystem, LustreFileSystem
@@ -42,6 +43,12 @@ class HotStack(cdk.Stack):
             cdk.CfnOutput(self, "SharedCacheBucketName", value=self.storage.shared_cache.bucket_name)
         if self.storage.s3_file_system is not None:
             cdk.CfnOutput(self, "S3FileSystemId", value=self.storage.s3_file_system.file_system_id)
+            acknowledge_objects(
+                self.storage.s3_file_system,
+                self.data_lake,
+                lake,
+                {"": "S3 Files keeps the whole lake in step; only the names of its objects stand open"},
+            )
 
     def _name_file_system(self, plan: Plan) -> None:
         made = self.storage.file_system

@@ -21,6 +21,7 @@ from training_storage.compute.mount_model import (
     S3FilesTarget,
 )
 from training_storage.errors import Problem, ValidationError
+from training_storage.planner.links import dataset_source
 
 if TYPE_CHECKING:
     from training_storage.planner.model import MountPlan, Plan
@@ -53,7 +54,7 @@ class PlannedMounts:
         self._shared_cache = shared_cache
         self._s3_file_system = s3_file_system
         self._source_key = source_key
-        self._source_name, self._source_prefix = _split_uri(plan.workload.dataset.source)
+        self._source_name, self._source_prefix = dataset_source(plan.workload)
         self._source = source_bucket
         if self._source is None and self._source_name is not None:
             self._source = s3.Bucket.from_bucket_name(scope, f"{construct_id}SourceBucket", self._source_name)
@@ -148,10 +149,7 @@ class PlannedMounts:
     def environment(self) -> dict[str, str]:
         """Paths and URIs for training code."""
         lake = f"s3://{self._lake.bucket.bucket_name}/"
-        version = self._plan.workload.dataset.version
-        prefix = f"datasets/{version}/" if version else "datasets/"
-        if self._source_name is not None:
-            prefix = self._source_prefix
+        prefix = self._source_prefix
         datasets = f"{lake if self._source_name is None else f's3://{self._source_name}/'}{prefix}"
         checkpoints = f"{lake}checkpoints/"
         hot = [f"s3://{bucket.bucket_name}/" for bucket in self._hot]
@@ -180,10 +178,3 @@ class PlannedMounts:
 def _below(path: str | None, root: str) -> str | None:
     """Return a path relative to the mount that it lies on; None where it lies elsewhere."""
     return path.removeprefix(f"{root}/") if path is not None and path.startswith(f"{root}/") else None
-
-
-def _split_uri(uri: str | None) -> tuple[str | None, str]:
-    if uri is None:
-        return None, ""
-    bucket, _, prefix = uri.removeprefix("s3://").partition("/")
-    return bucket, prefix
