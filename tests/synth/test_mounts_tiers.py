@@ -24,6 +24,7 @@ from training_storage.compute import (
     S3FilesMount,
     TrainingNetwork,
 )
+from training_storage.compute.mount_model import Mount
 from training_storage.errors import ValidationError
 from training_storage.tiers import DataLake, DirectoryBucket, LustreFileSystem, S3FileSystem
 
@@ -245,7 +246,7 @@ def test_one_file_system_on_two_paths_lets_the_client_in_once(stack: cdk.Stack) 
 def test_report_34_off_there_is_no_right_no_port_and_no_setting_of_s3_files(stack: cdk.Stack) -> None:
     place = network(stack)
     hot = LustreFileSystem(stack, "Hot", vpc=place.vpc, subnet=place.subnet, storage_capacity_gib=1200)
-    mounts = [
+    mounts: list[Mount] = [
         LustreMount(file_system=hot),
         MountpointMount(bucket=DataLake(stack, "Lake")),
         MountpointMount(bucket=DirectoryBucket(stack, "Express", availability_zone_id=ZONE), path="/hot"),

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit._bootstrap_node import HOT, LAKE, SCRIPTS, Node
+from training_storage.catalog import default_catalog
+from training_storage.rules.mountpoint_options import MOUNT_OPTIONS
 
 WRITABLE = {**LAKE, "READ_ONLY": ""}
 KEY = "arn:aws:kms:us-east-1:111111111111:key/0abc"
@@ -138,6 +140,17 @@ def test_crc32c_needs_no_newer_version(node: Node) -> None:
     node.run()
     assert " --upload-checksums crc32c " in command(node)
     assert node.calls("dnf") == []
+
+
+def test_versions_are_those_of_the_catalog_and_of_the_table_of_options() -> None:
+    text = "".join(path.read_text() for path in SCRIPTS.glob("*.sh"))
+    facts = default_catalog().object_storage
+    assert f"MOUNTPOINT_MINIMUM={facts.mountpoint_minimum_version} " in text
+    assert f"EFS_UTILS_MINIMUM={facts.s3_files_minimum_efs_utils_version} " in text
+    since = re.findall(r"^ *([A-Z_=*| ]+)\) echo ([0-9.]+) ;;", text, re.MULTILINE)
+    in_scripts = {name: version for names, version in since for name in re.findall(r"([A-Z_]+)=\*", names)}
+    assert in_scripts == {option.name.upper(): option.since for option in MOUNT_OPTIONS if option.since}
+    assert facts.mountpoint_memory_target_version == in_scripts["MEMORY_TARGET_MIB"]
 
 
 # Directory buckets and the shared cache

@@ -19,6 +19,16 @@ from training_storage.compute.mount_model import (
     is_directory_bucket,
 )
 
+_FIRST_FLAGS: Final = ("read_only", "allow_delete", "allow_overwrite")
+_FIRST_NUMBERS: Final = ("cache_size_mib", "memory_target_mib")
+_FLAGS: Final = ("incremental_upload", "requester_pays", "transfer_acceleration", "dual_stack", "log_metrics")
+_NUMBERS: Final = (
+    "max_threads",
+    "part_size_mib",
+    "read_part_size_mib",
+    "write_part_size_mib",
+    "otlp_export_interval_seconds",
+)
 _TEXTS: Final = (
     "metadata_ttl",
     "negative_metadata_ttl",
@@ -28,29 +38,11 @@ _TEXTS: Final = (
     "expected_bucket_owner",
     "endpoint_url",
     "otlp_endpoint",
-    "file_mode",
-    "dir_mode",
 )
-_NUMBERS: Final = (
-    "cache_size_mib",
-    "memory_target_mib",
-    "max_threads",
-    "part_size_mib",
-    "read_part_size_mib",
-    "write_part_size_mib",
-    "otlp_export_interval_seconds",
-)
-_FLAGS: Final = (
-    "read_only",
-    "allow_delete",
-    "allow_overwrite",
-    "incremental_upload",
-    "requester_pays",
-    "transfer_acceleration",
-    "dual_stack",
-    "log_metrics",
-)
-"""Fields of a Mountpoint mount that stand in the file under their own names, in capitals."""
+"""Fields of a Mountpoint mount that stand in the file under their own names, in capitals.
+
+New ones come last: another order would be other user data, and a new launch template version for every fleet.
+"""
 
 
 def script_settings(stack: cdk.Stack, mount: Mount) -> dict[str, str]:
@@ -102,16 +94,20 @@ def _mountpoint(stack: cdk.Stack, mount: MountpointMount) -> dict[str, str]:
         "KIND": "mountpoint",
         "MOUNT_PATH": mount.path,
         "BUCKET": bucket_name_of(mount.bucket),
-        "DIRECTORY_BUCKET": _yes(is_directory_bucket(mount.bucket)),
         "PREFIX": mount.prefix,
         "BUCKET_REGION": bucket_region(stack, mount),
-        "CACHE": _yes("nvme" in kinds),
-        "CACHE_BUCKET": "" if mount.cache_bucket is None else mount.cache_bucket.bucket_name,
+        **{name.upper(): _yes(getattr(mount, name)) for name in _FIRST_FLAGS},
         "THROUGHPUT_GBPS": whole_number(mount.maximum_throughput_gbps),
-        "SSE_KMS_KEY": "" if mount.sse_kms_key is None else mount.sse_kms_key.key_arn,
-        "BIND": " ".join(mount.bind),
+        "CACHE": _yes("nvme" in kinds),
+        **{name.upper(): whole_number(getattr(mount, name)) for name in _FIRST_NUMBERS},
         "OWNER_UID": whole_number(mount.uid),
         "OWNER_GID": whole_number(mount.gid),
+        "FILE_MODE": mount.file_mode,
+        "DIR_MODE": mount.dir_mode,
+        "DIRECTORY_BUCKET": _yes(is_directory_bucket(mount.bucket)),
+        "CACHE_BUCKET": "" if mount.cache_bucket is None else mount.cache_bucket.bucket_name,
+        "SSE_KMS_KEY": "" if mount.sse_kms_key is None else mount.sse_kms_key.key_arn,
+        "BIND": " ".join(mount.bind),
         **{name.upper(): _yes(getattr(mount, name)) for name in _FLAGS},
         **{name.upper(): whole_number(getattr(mount, name)) for name in _NUMBERS},
         **{name.upper(): _text(getattr(mount, name)) for name in _TEXTS},
