@@ -119,6 +119,12 @@ def _shared_cache(draft: Draft, tiers: Tiers) -> SharedCachePlan:
 def _s3_files(draft: Draft) -> S3FilesPlan:
     given = draft.workload.s3_files
     read_only = draft.workload.dataset.access == "read-mostly" if given.read_only is None else given.read_only
+    if not read_only and not given.root_access and given.file_system_id is None:
+        draft.warn(
+            "s3-files-root-squashed",
+            "S3 Files is mounted for writing without root: directories that nobody gave an owner belong to root, and "
+            "only root may write there; set s3_files.root_access: true, or give them to the user of the job",
+        )
     return S3FilesPlan(read_only=read_only, root_access=given.root_access)
 
 

@@ -272,6 +272,7 @@ class VpcEndpoint(Provider):
 
     def create(self, context: Context, properties: dict[str, Any]) -> Made:
         """Create the endpoint."""
+        self._name_prefixes(context, properties)
         endpoint = context.client("ec2").create_vpc_endpoint(
             **_given(properties, "VpcId", "ServiceName", "RouteTableIds", "SubnetIds", "SecurityGroupIds"),
             **_given(properties, "PrivateDnsEnabled"),
@@ -292,6 +293,20 @@ class VpcEndpoint(Provider):
                 "CreationTimestamp": str(endpoint.get("CreationTimestamp", "")),
             },
         )
+
+    def _name_prefixes(self, context: Context, properties: dict[str, Any]) -> None:
+        """Give a gateway service its prefix list where moto has none: routes to two services must not be one."""
+        ec2, service = context.client("ec2"), properties["ServiceName"]
+        if properties.get("VpcEndpointType", "Gateway") != "Gateway":
+            return
+        named = [{"Name": "prefix-list-name", "Values": [service]}]
+        if not ec2.describe_managed_prefix_lists(Filters=named)["PrefixLists"]:
+            ec2.create_managed_prefix_list(
+                PrefixListName=service,
+                AddressFamily="IPv4",
+                MaxEntries=1,
+                Entries=[{"Cidr": "192.0.2.0/24", "Description": "documentation addresses stand in"}],
+            )
 
     def _policy(self, properties: dict[str, Any]) -> dict[str, str]:
         policy = properties.get("PolicyDocument")
