@@ -411,6 +411,8 @@ def workload_dicts(draw: st.DrawFn, valid: bool = True) -> Data:
         ),
     }
     data |= draw(_optional({}, tiers | sections))
+    if "role_arn" in compute and "account" in data:
+        data["account"] = "111111111111"  # that of the role: instances take no roles of other accounts
     return data if valid else draw(_near_a_border(data))
 
 

@@ -204,6 +204,16 @@ def test_a_role_of_another_partition_is_refused() -> None:
     assert problems(compute=compute) == {"compute.role_arn"}
 
 
+def test_a_role_of_another_account_is_refused_where_the_account_is_known() -> None:
+    compute = {
+        "instance_type": "p5.48xlarge",
+        "instance_count": 20,
+        "role_arn": "arn:aws:iam::222222222222:role/nodes",
+    }
+    assert problems(compute=compute, account="111111111111") == {"compute.role_arn"}
+    assert plan(workload_from_dict(data(compute=compute))).workload.compute.role_arn == compute["role_arn"]
+
+
 @pytest.mark.parametrize("role", ["training-nodes", "arn:aws:iam::1:role/x", "arn:aws:iam::111111111111:user/x"])
 def test_what_is_no_role_is_refused(role: str) -> None:
     compute = {"instance_type": "p5.48xlarge", "instance_count": 20, "role_arn": role}

@@ -127,13 +127,24 @@ def _arns(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
                 value=shorten(":".join(parts)),
                 allowed=f"a {what} of {region.name} in partition {region.partition}",
             )
-    role = draft.text("compute", "role_arn")
-    if role is not None and role.startswith("arn:") and role.split(":")[1] != region.partition:
+    role = draft.text("compute", "role_arn") or ""
+    parts = role.split(":", 5)
+    if len(parts) != 6:
+        return
+    account = draft.text("account")
+    if parts[1] != region.partition:
         yield Problem(
-            what=f"is a role of partition {role.split(':')[1]}, and {region.name} is in {region.partition}",
+            what=f"is a role of partition {parts[1]}, and {region.name} is in {region.partition}",
             path="compute.role_arn",
             value=shorten(role),
             allowed=f"a role of partition {region.partition}",
+        )
+    elif account is not None and parts[4] != account:
+        yield Problem(
+            what=f"is a role of account {parts[4]}, and the fleet runs in {shorten(account)}",
+            path="compute.role_arn",
+            value=shorten(role),
+            allowed=f"a role of account {shorten(account)}: instances take roles of their own account only",
         )
 
 

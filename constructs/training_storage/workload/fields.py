@@ -324,7 +324,7 @@ role = text(
     "an ARN such as arn:aws:iam::111111111111:role/training-nodes",
 )
 lustre_mount_name = text(
-    r"[a-z0-9]{1,8}|fsx", "is not the mount name of a file system", "a name such as abcdefgh, or fsx"
+    r"[A-Za-z0-9_-]{1,8}", "is not the mount name of a file system", "a name such as abcdefgh, or fsx"
 )
 kms_key = _arn("kms", r"(?:key|alias)/[A-Za-z0-9/_-]{1,256}", "arn:aws:kms:us-east-1:111111111111:key/0123abcd")
 topic = _arn("sns", r"[A-Za-z0-9_-]{1,256}(?:\.fifo)?", "arn:aws:sns:us-east-1:111111111111:training-alarms")
