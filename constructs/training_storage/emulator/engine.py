@@ -106,22 +106,34 @@ class Deployment:
                 # CloudFormation gives the delete up and leaves the stack in the state it was in
                 self.stack.set_status(before, "; ".join(blocked))
                 return False
-            for logical_id in newest_first(self.stack.resources):
-                resource = self.stack.resources[logical_id]
-                if logical_id in retain or resource.deletion_policy in ("Retain", "RetainExceptOnCreate"):
-                    self._skip(resource)
-                elif not self._delete(resource):
-                    continue
-                del self.stack.resources[logical_id]
-            if self.stack.resources:
-                failed = ", ".join(self.stack.resources)
-                self.stack.set_status("DELETE_FAILED", f"The following resource(s) failed to delete: [{failed}]. ")
+            failed = self._delete_all(lambda name, kept: name in retain or kept in ("Retain", "RetainExceptOnCreate"))
+            if failed:
+                names = ", ".join(failed)
+                self.stack.set_status("DELETE_FAILED", f"The following resource(s) failed to delete: [{names}]. ")
                 return False
             for name in self.stack.export_values:
                 self.backend.exports.pop(name, None)
             self.stack.imports = set()
             self.stack.set_status("DELETE_COMPLETE")
             return True
+
+    def _delete_all(self, stays: Callable[[str, str], bool]) -> list[str]:
+        """Delete the stack's resources but those that stay; return which failed.
+
+        What a resource stands on that could not be deleted is left alone.
+        """
+        failed: list[str] = []
+        for logical_id in newest_first(self.stack.resources):
+            resource = self.stack.resources[logical_id]
+            if any(logical_id in other.depends for other in self.stack.resources.values()):
+                continue
+            if stays(logical_id, resource.deletion_policy):
+                self._skip(resource)
+            elif not self._delete(resource):
+                failed.append(logical_id)
+                continue
+            del self.stack.resources[logical_id]
+        return failed
 
     def _prepare(self, template: Template, parameters: Mapping[str, Any]) -> tuple[Scope, dict[str, tuple[str, ...]]]:
         scope = scopes.build(self.stack, template, parameters)
@@ -291,14 +303,8 @@ class Deployment:
             self.stack.set_status("CREATE_FAILED", why)
             return
         self.stack.set_status("ROLLBACK_IN_PROGRESS", why + "Rollback requested by user.")
-        for logical_id in newest_first(self.stack.resources):
-            resource = self.stack.resources[logical_id]
-            # "RetainExceptOnCreate" exists because plain "Retain" keeps the resource even here
-            if resource.deletion_policy == "Retain":
-                self._skip(resource)
-            elif not self._delete(resource):
-                continue
-            del self.stack.resources[logical_id]
+        # "RetainExceptOnCreate" exists because plain "Retain" keeps the resource even here
+        self._delete_all(lambda _, kept: kept == "Retain")
         self.stack.set_status("ROLLBACK_FAILED" if self.stack.resources else "ROLLBACK_COMPLETE", why)
 
     def _roll_back_update(self, failed: str) -> None:

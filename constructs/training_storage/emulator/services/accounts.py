@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import uuid
+
 from training_storage.emulator._moto import Patches
 from training_storage.emulator.process import DEFAULT_ACCOUNT
-from training_storage.emulator.services import directory_bucket_sessions
 
 _current = DEFAULT_ACCOUNT
+_ACCESS_KEY = re.compile(r"ASIA(\d{12})[0-9A-F]{4}")
 
 
 def use(account: str) -> None:
@@ -20,8 +23,18 @@ def current() -> str:
     return _current
 
 
+def access_key(account: str) -> str:
+    """Return an access key that says by itself whose it is; it looks like one of temporary credentials."""
+    return f"ASIA{account}{uuid.uuid4().hex[:4].upper()}"
+
+
+def _named(key: str) -> str | None:
+    match = _ACCESS_KEY.fullmatch(key)
+    return match.group(1) if match else None
+
+
 def install(patches: Patches) -> None:
-    """Replace moto's fixed default account; keys that IAM, STS or a directory bucket gave out keep theirs."""
+    """Replace moto's fixed default account; keys that IAM or STS gave out, or that name an account, keep theirs."""
     from moto.iam import models
 
     original = models.get_account_id_from
@@ -30,6 +43,6 @@ def install(patches: Patches) -> None:
         found = original(access_key)
         if found != DEFAULT_ACCOUNT:
             return found
-        return directory_bucket_sessions.account_of(access_key) or _current
+        return _named(access_key) or _current
 
     patches.set(models, "get_account_id_from", get_account_id_from)

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import base64
 import json
-import re
 import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from training_storage.emulator.services import accounts
 from training_storage.emulator.services.directory_bucket_rules import DirectoryBucketError
 
 # https://docs.aws.amazon.com/AmazonS3/latest/API/API_CreateSession.html
 _LIFE = timedelta(minutes=5)
 _MODES = ("ReadOnly", "ReadWrite")
-_ACCESS_KEY = re.compile(r"ASIA(\d{12})[A-Z0-9]{4}")
 # What a session for reading may do is to read: everything else has another method.
 _READING = ("GET", "HEAD")
 _TOKEN = "x-amz-s3session-token"  # noqa: S105 - the name of a header
@@ -32,17 +31,11 @@ def create(account: str, bucket: str, mode: str | None) -> dict[str, Any]:
     expiration = datetime.now(tz=UTC).replace(microsecond=0) + _LIFE
     said = {"account": account, "bucket": bucket, "mode": chosen, "until": expiration.timestamp()}
     return {
-        "AccessKeyId": f"ASIA{account}{uuid.uuid4().hex[:4].upper()}",
+        "AccessKeyId": accounts.access_key(account),
         "SecretAccessKey": uuid.uuid4().hex,
         "SessionToken": base64.urlsafe_b64encode(json.dumps(said).encode()).decode(),
         "Expiration": expiration,
     }
-
-
-def account_of(access_key: str) -> str | None:
-    """Return the account that a session's access key belongs to; None for another key."""
-    match = _ACCESS_KEY.fullmatch(access_key)
-    return match.group(1) if match else None
 
 
 def check(token: str | None, bucket: str, method: str) -> None:

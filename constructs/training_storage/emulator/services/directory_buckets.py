@@ -34,6 +34,7 @@ from training_storage.emulator.services.directory_bucket_rules import (
     check_policy,
     invalid_name,
     invalid_request,
+    not_implemented,
     subresource,
     unsupported,
     zone_of,
@@ -67,6 +68,10 @@ def _answered(response: Any, work: Callable[[], Any]) -> Any:
         response.request.environ["emulator.answered"] = True
         _, headers, body = response.serialized(ActionResult(error))
         return error.status, headers, b"" if response.method == "HEAD" else body
+
+
+def _refuse(error: DirectoryBucketError) -> None:
+    raise error
 
 
 # --- buckets
@@ -334,18 +339,16 @@ def install(patches: Patches) -> None:
         if name and zone_of(name) is not None:
             return _answered(self, lambda: _bucket_operation(self, name, query))
         if request.method == "PUT" and not query and b"<Type>Directory</Type>" in (self.body or b""):
-
-            def refuse() -> None:
-                raise invalid_name()
-
-            return _answered(self, refuse)
+            return _answered(self, lambda: _refuse(invalid_name()))
         return of_buckets(self, request, full_url)
 
     def _key_response(self: Any, request: Any, full_url: str) -> Any:
         name = self.parse_bucket_name_from_url(request, full_url)
-        if not name or zone_of(name) is None:
-            return of_objects(self, request, full_url)
         query = self._get_querystring(request, full_url)
+        if not name or zone_of(name) is None:
+            if request.method == "PUT" and "renameObject" in query:
+                return _answered(self, lambda: _refuse(not_implemented()))
+            return of_objects(self, request, full_url)
         return _answered(
             self, lambda: _object_operation(self, name, query, lambda: of_objects(self, request, full_url))
         )

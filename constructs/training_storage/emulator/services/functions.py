@@ -15,6 +15,7 @@ from typing import Any
 
 from training_storage.emulator import server
 from training_storage.emulator._moto import Patches
+from training_storage.emulator.services import accounts
 
 _RUNNER = Path(__file__).with_name("handler_process.py")
 # What a handler may see of the caller's environment: no credentials, no proxies, no profile.
@@ -95,7 +96,7 @@ def _environment(function: Any, result: Path, paths: list[str]) -> dict[str, str
             "_EMULATOR_REQUEST_ID": str(uuid.uuid4()),
             "_EMULATOR_RESULT": str(result),
             "_EMULATOR_TIMEOUT": str(function.timeout or 3),
-            "AWS_ACCESS_KEY_ID": "testing",
+            "AWS_ACCESS_KEY_ID": accounts.access_key(function.account_id),
             "AWS_SECRET_ACCESS_KEY": "testing",
             "AWS_SESSION_TOKEN": "testing",
             "AWS_REGION": function.region,

@@ -28,9 +28,19 @@ def install(patches: Patches) -> None:
     from moto.cloudformation import responses, utils
     from moto.cloudtrail.responses import CloudTrailResponse
     from moto.core import utils as core
+    from moto.core.responses import BaseResponse
     from moto.s3.models import s3_backends
 
     patches.set(core, "create_loader", clients.loader)
+
+    region_of = BaseResponse.get_region_from_url
+
+    def get_region_from_url(self: Any, request: Any, full_url: str) -> str:
+        # IAM has one endpoint for AWS GovCloud, iam.us-gov.amazonaws.com; what moto reads there is no region
+        region = region_of(self, request, full_url)
+        return "us-gov-west-1" if region == "us-gov" else region
+
+    patches.set(BaseResponse, "get_region_from_url", get_region_from_url)
 
     def get_stack_from_s3_url(template_url: str, account_id: str, partition: str) -> str:
         bucket, key = template_location(template_url)

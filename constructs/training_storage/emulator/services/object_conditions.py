@@ -24,6 +24,7 @@ from moto.s3.models import FakeMultipart, S3Backend
 from moto.s3.responses import S3Response
 
 from training_storage.emulator._moto import Patches
+from training_storage.emulator.services.directory_bucket_rules import zone_of
 
 
 def same(etag: str, found: Any) -> bool:
@@ -127,13 +128,17 @@ def _list_uploads(self: Any) -> Any:
     prefix, after, limit = query.get("prefix") or "", query.get("key-marker"), int(query.get("max-uploads") or 1000)
     marker = query.get("upload-id-marker") or ""
     found = sorted((one for one in found if one.key_name.startswith(prefix)), key=lambda one: (one.key_name, one.id))
-    if after:
+    opaque = zone_of(self.bucket_name) is not None
+    if after and opaque:  # a directory bucket knows no second marker, and says that its first one means nothing
+        key, _, marker = base64.urlsafe_b64decode(after).decode().partition("\n")
+        found = [one for one in found if (one.key_name, one.id) > (key, marker)]
+    elif after:
         found = [one for one in found if (one.key_name, one.id) > (after, marker or "\U0010ffff")]
     page = found[:limit]
     shown: dict[str, Any] = {
         "Bucket": self.bucket_name,
         "KeyMarker": after or "",
-        "UploadIdMarker": marker,
+        "UploadIdMarker": "" if opaque else marker,
         "Prefix": prefix,
         "MaxUploads": limit,
         "IsTruncated": len(page) < len(found),
@@ -149,7 +154,10 @@ def _list_uploads(self: Any) -> Any:
             for one in page
         ],
     }
-    if len(page) < len(found):
+    if len(page) < len(found) and opaque:
+        last = f"{page[-1].key_name}\n{page[-1].id}"
+        shown["NextKeyMarker"] = base64.urlsafe_b64encode(last.encode()).decode()
+    elif len(page) < len(found):
         shown["NextKeyMarker"], shown["NextUploadIdMarker"] = page[-1].key_name, page[-1].id
     self.data["Action"] = "ListMultipartUploads"
     return self.serialized(ActionResult(shown))

@@ -88,7 +88,8 @@ class S3FilesBackend(BaseBackend, CloudWatchMetricProvider):
         """Create a file system, and let its bucket send events."""
         same = [item for item in self.file_systems.values() if item["clientToken"] == given["clientToken"]]
         if same:
-            if all(same[0].get(name) == given.get(name) for name in ("bucket", "prefix", "roleArn", "kmsKeyId")):
+            names = ("bucket", "prefix", "roleArn", "kmsKeyId")
+            if all((same[0].get(name) or "") == (given.get(name) or "") for name in names):
                 return same[0]
             raise conflict("FileSystemAlreadyExists", f"{same[0]['fileSystemId']} was created with this client token")
         prefix = given.get("prefix") or ""
