@@ -294,3 +294,67 @@ def test_an_export_task_does_not_run_beside_automatic_export(aws_emulator: Emula
 def test_nothing_is_left_for_the_next_emulator(aws_emulator: Emulator) -> None:
     assert aws_emulator.client("fsx").describe_data_repository_associations()["Associations"] == []
     assert aws_emulator.client("fsx").describe_data_repository_tasks()["DataRepositoryTasks"] == []
+
+
+# --- other storage classes
+
+
+def other_class(kind: str, **lustre: Any) -> dict[str, Any]:
+    template = {"Resources": {**network(), "Bucket": {"Type": "AWS::S3::Bucket"}, "Fs": file_system()}}
+    properties = template["Resources"]["Fs"]["Properties"]
+    properties |= {"StorageType": kind, "LustreConfiguration": lustre}
+    if kind == "INTELLIGENT_TIERING":
+        del properties["StorageCapacity"]
+    return template
+
+
+def tiering(throughput: int = 4000) -> dict[str, Any]:
+    return other_class(
+        "INTELLIGENT_TIERING",
+        DeploymentType="PERSISTENT_2",
+        ThroughputCapacity=throughput,
+        DataReadCacheConfiguration={"SizingMode": "USER_PROVISIONED", "SizeGiB": 1024},
+        MetadataConfiguration={"Mode": "USER_PROVISIONED", "Iops": 6000},
+    )
+
+
+def test_hard_disks_with_their_cache(aws_emulator: Emulator) -> None:
+    template = other_class("HDD", DeploymentType="PERSISTENT_1", PerUnitStorageThroughput=12, DriveCacheType="READ")
+    template["Resources"]["Fs"]["Properties"]["StorageCapacity"] = 6000
+    first = aws_emulator.deploy(template, "hot").physical_ids["Fs"]
+    shown = aws_emulator.client("fsx").describe_file_systems()["FileSystems"][0]
+    assert (shown["StorageType"], shown["StorageCapacity"]) == ("HDD", 6000)
+    assert shown["LustreConfiguration"]["DriveCacheType"] == "READ"
+    template["Resources"]["Fs"]["Properties"]["LustreConfiguration"]["DriveCacheType"] = "NONE"
+    assert aws_emulator.update("hot", template).physical_ids["Fs"] != first
+
+
+def test_tiering_has_no_capacity(aws_emulator: Emulator) -> None:
+    aws_emulator.deploy(tiering(), "hot")
+    shown = aws_emulator.client("fsx").describe_file_systems()["FileSystems"][0]
+    assert (shown["StorageType"], "StorageCapacity" in shown) == ("INTELLIGENT_TIERING", False)
+    assert shown["LustreConfiguration"]["ThroughputCapacity"] == 4000
+    assert shown["LustreConfiguration"]["DataReadCacheConfiguration"]["SizeGiB"] == 1024
+    assert shown["FileSystemTypeVersion"] == "2.15"
+
+
+def test_throughput_of_tiering_goes_up_in_place(aws_emulator: Emulator) -> None:
+    first = aws_emulator.deploy(tiering(), "hot").physical_ids
+    assert aws_emulator.update("hot", tiering(8000)).physical_ids == first
+    shown = aws_emulator.client("fsx").describe_file_systems()["FileSystems"][0]
+    assert shown["LustreConfiguration"]["ThroughputCapacity"] == 8000
+    with pytest.raises(StackFailedError, match="can only be increased"):
+        aws_emulator.update("hot", tiering(4000))
+
+
+def test_tiering_has_no_capacity_to_change(aws_emulator: Emulator) -> None:
+    ids = aws_emulator.deploy(tiering(), "hot").physical_ids
+    with pytest.raises(ClientError, match="has no storage capacity to change"):
+        aws_emulator.client("fsx").update_file_system(FileSystemId=ids["Fs"], StorageCapacity=4800)
+
+
+def test_tiering_takes_no_link(aws_emulator: Emulator) -> None:
+    template = tiering()
+    template["Resources"]["Link"] = link()
+    with pytest.raises(StackFailedError, match="not supported on INTELLIGENT_TIERING"):
+        aws_emulator.deploy(template, "hot")

@@ -20,6 +20,8 @@ What it shows:
 - Order is sane: a resource that needs another finds it; deletes run the other way round; a failing resource rolls the
   stack back with its reason; an update touches what changed and nothing else; what is retained is still there.
 - Code runs: Python Lambda handlers (as processes), custom resources, state machines.
+- Storage behaves: directory buckets open sessions, refuse what S3 refuses for them and are deleted only when they are
+  empty; S3 Files looks at its bucket and its role and waits for exports; FSx refuses links and deletes as it does.
 
 Nothing is skipped in silence: a type without a model and without a registry schema, a reference to nothing (also in a
 branch that is not taken), a property that the registry does not know or that only the service writes, a name that is
@@ -30,12 +32,16 @@ What it cannot show:
 
 - That AWS accepts the values. Registry schemas check names, kinds and patterns; service rules are checked only where
   they depend on order or references. A size, a tier or a limit that is wrong for the service deploys here.
-- That IAM permits. No policy is enforced, for callers, roles and handlers alike.
+- That IAM permits. No policy is enforced, for callers, roles and handlers alike. Two services look at policies as they
+  do on AWS, because nothing works without: S3 Files at its role, the lifecycle of a directory bucket at the bucket's.
 - That anything is fast, has capacity, boots, or mounts: EFA, Lustre, Mountpoint and machine images do not exist here.
   Instances of an Auto Scaling group are records; no creation signal is waited for; nothing takes time.
 - That types which only their registry schema describes exist in their service: they live in their stack and no describe
   call shows them.
 - That schedules and event rules fire. Start what they would start.
+- That time passes, or that data moves between a file system and its bucket. A test says what has happened:
+  ``expire_objects``, ``set_pending_exports``, ``task_files``.
+- In which order a directory bucket lists its objects: here it is always the same, there it is none.
 
 Names are loaded when they are used: importing this package loads neither moto nor boto3.
 """

@@ -133,6 +133,9 @@ def _update(self: Any) -> str:
     if fixed:
         raise FsxError("BadRequest", f"These Lustre settings cannot be updated: {', '.join(fixed)}")
     current = file_system.lustre_configuration or {}
+    throughput = current.get("ThroughputCapacity", 0)
+    if changes.get("ThroughputCapacity", throughput) < throughput:
+        raise FsxError("BadRequest", f"Throughput capacity can only be increased, from {throughput} MBps")
     tier = changes.get("PerUnitStorageThroughput")
     if current.get("EfaEnabled") and tier not in (None, current.get("PerUnitStorageThroughput")):
         raise FsxError("BadRequest", "PerUnitStorageThroughput of an EFA-enabled file system cannot be changed")
