@@ -13,8 +13,12 @@ from ruamel.yaml import YAML
 
 from tests.assemblies import EXAMPLES, ROOT, Assembly, example, synthesize
 from training_storage.emulator import Emulator, Stack, StackFailedError, emulator
+from training_storage.parts import is_anything_made
 from training_storage.planner import Plan, plan
 from training_storage.workload import load_workload
+
+# What the team of existing-everything has is made first: test_existing_everything.py.
+ALONE = tuple(name for name in EXAMPLES if name != "existing-everything")
 
 # What the contract calls the release order: what is expensive goes first, the lake stays.
 RELEASE = ("monitoring", "compute", "hot")
@@ -50,23 +54,38 @@ class Deployed:
         self.plan = plan_of(name)
         self.stacks: dict[str, Stack] = aws.deploy_assembly(example(name).folder)
 
+    def client(self, service: str) -> Any:
+        """The client of a service where the workload stands."""
+        return self.aws.client(service, region=self.plan.workload.region)
+
+    def destroy(self, part: str) -> None:
+        self.aws.destroy(f"{self.name}-{part}", region=self.plan.workload.region)
+
+    def directory_buckets(self) -> list[str]:
+        return sorted(bucket["Name"] for bucket in self.client("s3").list_directory_buckets()["Buckets"])
+
+    def s3_file_systems(self) -> list[dict[str, Any]]:
+        files = self.client("s3files")
+        found = files.list_file_systems()["fileSystems"]
+        return [files.get_file_system(fileSystemId=each["fileSystemId"]) for each in found]
+
     def stack(self, part: str) -> Stack:
         return self.stacks[f"{self.name}-{part}"]
 
     def file_systems(self) -> list[dict[str, Any]]:
-        return list(self.aws.client("fsx").describe_file_systems()["FileSystems"])
+        return list(self.client("fsx").describe_file_systems()["FileSystems"])
 
     def links(self) -> list[dict[str, Any]]:
-        return list(self.aws.client("fsx").describe_data_repository_associations()["Associations"])
+        return list(self.client("fsx").describe_data_repository_associations()["Associations"])
 
     def group(self) -> dict[str, Any]:
-        (found,) = self.aws.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
+        (found,) = self.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
         return dict(found)
 
     def launch_template(self) -> dict[str, Any]:
         group = self.group()
         chosen = group["LaunchTemplate"]
-        versions = self.aws.client("ec2").describe_launch_template_versions(
+        versions = self.client("ec2").describe_launch_template_versions(
             LaunchTemplateId=chosen["LaunchTemplateId"], Versions=[chosen["Version"]]
         )
         (found,) = versions["LaunchTemplateVersions"]
@@ -79,14 +98,14 @@ class Deployed:
         return str(self.stack("lake").outputs["DataLakeBucketName"])
 
 
-@pytest.fixture(scope="module", params=EXAMPLES)
+@pytest.fixture(scope="module", params=ALONE)
 def deployed(request: pytest.FixtureRequest) -> Iterator[Deployed]:
     """One deployment an example, for tests that only look."""
     with emulator(region=plan_of(request.param).workload.region) as aws:
         yield Deployed(request.param, aws)
 
 
-@pytest.fixture(params=EXAMPLES)
+@pytest.fixture(params=ALONE)
 def fresh(request: pytest.FixtureRequest) -> Iterator[Deployed]:
     """A deployment of one's own, for tests that change it."""
     with emulator(region=plan_of(request.param).workload.region) as aws:
@@ -124,6 +143,41 @@ def test_the_links_are_the_planned_ones_and_export_nothing(deployed: Deployed) -
         assert made.get("S3", {}).get("AutoExportPolicy", {}).get("Events", []) == []
 
 
+def test_the_directory_buckets_are_the_planned_ones(deployed: Deployed) -> None:
+    wanted = 0 if deployed.plan.express is None else deployed.plan.express.bucket_count
+    wanted += deployed.plan.shared_cache is not None
+    found = deployed.directory_buckets()
+    assert len(found) == wanted
+    assert all(name.endswith(f"--{deployed.plan.workload.availability_zone_id}--x-s3") for name in found)
+    assert not {bucket["Name"] for bucket in deployed.client("s3").list_buckets()["Buckets"]} & set(found)
+    if wanted:
+        output = "DirectoryBucketNames" if deployed.plan.express else "SharedCacheBucketName"
+        assert sorted(deployed.stack("hot").outputs[output].split(",")) == found
+        assert all(name in deployed.user_data() for name in found)
+
+
+def test_expiry_of_directory_buckets_really_works(deployed: Deployed) -> None:
+    if deployed.plan.shared_cache is None:
+        assert deployed.plan.workload.express.expire_after is None
+        return
+    (name,) = deployed.directory_buckets()
+    assert deployed.aws.lifecycle_works(name)
+
+
+def test_s3_files_shows_the_lake_in_the_subnet_of_the_fleet(deployed: Deployed) -> None:
+    found = deployed.s3_file_systems()
+    if deployed.plan.s3_files is None:
+        assert found == []
+        return
+    (file_system,) = found
+    assert file_system["status"] == "available"
+    assert file_system["bucket"].endswith(f":{deployed.lake()}")
+    assert file_system["fileSystemId"] == deployed.stack("hot").outputs["S3FileSystemId"]
+    assert file_system["fileSystemId"] in deployed.user_data()
+    (target,) = deployed.client("s3files").list_mount_targets(fileSystemId=file_system["fileSystemId"])["mountTargets"]
+    assert target["subnetId"] in deployed.group()["VPCZoneIdentifier"]
+
+
 def test_the_fleet_has_the_planned_size_and_interfaces(deployed: Deployed) -> None:
     compute = deployed.plan.compute
     group = deployed.group()
@@ -151,7 +205,7 @@ def test_user_data_names_what_was_really_made(deployed: Deployed) -> None:
 
 
 def test_the_lake_is_private_encrypted_versioned_and_sends_events(deployed: Deployed) -> None:
-    s3, bucket = deployed.aws.client("s3"), deployed.lake()
+    s3, bucket = deployed.client("s3"), deployed.lake()
     assert s3.get_public_access_block(Bucket=bucket)["PublicAccessBlockConfiguration"] == {
         "BlockPublicAcls": True, "IgnorePublicAcls": True, "BlockPublicPolicy": True, "RestrictPublicBuckets": True,
     }  # fmt: skip
@@ -186,33 +240,35 @@ def test_growing_keeps_the_file_system_and_the_fleet(fresh: Deployed) -> None:
 
 
 def test_release_order_frees_what_is_expensive_and_loses_nothing(fresh: Deployed) -> None:
-    s3, bucket = fresh.aws.client("s3"), fresh.lake()
+    s3, bucket = fresh.client("s3"), fresh.lake()
     s3.put_object(Bucket=bucket, Key="checkpoints/step-1000/.metadata", Body=b"kept")
     for part in RELEASE:
         if f"{fresh.name}-{part}" in fresh.stacks:
-            fresh.aws.destroy(f"{fresh.name}-{part}")
+            fresh.destroy(part)
     assert fresh.file_systems() == []
     assert fresh.links() == []
-    assert fresh.aws.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"] == []
+    assert fresh.directory_buckets() == []
+    assert fresh.s3_file_systems() == []
+    assert fresh.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"] == []
     assert s3.get_object(Bucket=bucket, Key="checkpoints/step-1000/.metadata")["Body"].read() == b"kept"
 
 
 def test_everything_can_go_and_the_lake_still_holds_its_objects(fresh: Deployed) -> None:
-    s3, bucket = fresh.aws.client("s3"), fresh.lake()
+    s3, bucket = fresh.client("s3"), fresh.lake()
     s3.put_object(Bucket=bucket, Key="models/final.safetensors", Body=b"kept")
     for name in reversed(list(fresh.stacks)):
-        fresh.aws.destroy(name)
+        fresh.destroy(name.removeprefix(f"{fresh.name}-"))
     assert s3.get_object(Bucket=bucket, Key="models/final.safetensors")["Body"].read() == b"kept"
-    groups = fresh.aws.client("ec2").describe_security_groups()["SecurityGroups"]
+    groups = fresh.client("ec2").describe_security_groups()["SecurityGroups"]
     assert [group["GroupName"] for group in groups if group["GroupName"] != "default"] == []
 
 
 def test_the_hot_stack_cannot_go_under_a_running_fleet(deployed: Deployed) -> None:
     if f"{deployed.name}-hot" not in deployed.stacks:
-        assert deployed.plan.tiers.hot == "none"
+        assert not is_anything_made(deployed.plan)
         return
     with pytest.raises(StackFailedError, match=r"in use|imported"):
-        deployed.aws.destroy(f"{deployed.name}-hot")
+        deployed.destroy("hot")
 
 
 def test_a_retained_file_system_outlives_its_stack(tmp_path: Path) -> None:
@@ -228,3 +284,50 @@ def test_a_retained_file_system_outlives_its_stack(tmp_path: Path) -> None:
         assert file_system["FileSystemId"] == stacks["llama3-70b-hot"].outputs["FileSystemId"]
         # Field report 18: a kept file system keeps its group too, or the delete stops half way.
         assert len(groups) >= 2
+
+
+@pytest.fixture
+def object_native() -> Iterator[Deployed]:
+    with emulator() as aws:
+        yield Deployed("object-native-2048", aws)
+
+
+def test_a_hot_bucket_with_anything_in_it_does_not_go(object_native: Deployed) -> None:
+    s3, (bucket,) = object_native.client("s3"), object_native.directory_buckets()
+    s3.put_object(Bucket=bucket, Key="checkpoints/step-1000/.metadata", Body=b"not archived")
+    for part in ("monitoring", "compute"):
+        object_native.destroy(part)
+    with pytest.raises(StackFailedError, match="not empty"):
+        object_native.destroy("hot")
+    assert s3.get_object(Bucket=bucket, Key="checkpoints/step-1000/.metadata")["Body"].read() == b"not archived"
+    s3.delete_object(Bucket=bucket, Key="checkpoints/step-1000/.metadata")
+    object_native.destroy("hot")
+    assert object_native.directory_buckets() == []
+
+
+def test_a_shared_cache_is_emptied_and_goes_with_its_stack() -> None:
+    with emulator() as aws:
+        made = Deployed("express-cache", aws)
+        s3, (bucket,) = made.client("s3"), made.directory_buckets()
+        for index in range(3):
+            s3.put_object(Bucket=bucket, Key=f"blocks/{index}", Body=b"a copy")
+        s3.create_multipart_upload(Bucket=bucket, Key="blocks/half")
+        for part in RELEASE:
+            made.destroy(part)
+        assert made.directory_buckets() == []
+
+
+def test_s3_files_keeps_what_waits_to_be_exported() -> None:
+    with emulator() as aws:
+        made = Deployed("legacy-nfs-finetune", aws)
+        (file_system,) = made.s3_file_systems()
+        region = made.plan.workload.region
+        aws.set_pending_exports(file_system["fileSystemId"], 3, region=region)
+        for part in ("monitoring", "compute"):
+            made.destroy(part)
+        with pytest.raises(StackFailedError, match=r"[Ee]xport"):
+            made.destroy("hot")
+        assert len(made.s3_file_systems()) == 1
+        aws.set_pending_exports(file_system["fileSystemId"], 0, region=region)
+        made.destroy("hot")
+        assert made.s3_file_systems() == []
