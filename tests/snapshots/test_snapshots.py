@@ -6,8 +6,6 @@ resource behind it, with the data on it.
 
 from __future__ import annotations
 
-import json
-import re
 from typing import Any
 
 import pytest
@@ -15,6 +13,7 @@ from syrupy.assertion import SnapshotAssertion
 from syrupy.extensions.json import JSONSnapshotExtension
 
 from tests.assemblies import EXAMPLES, Assembly, example, synthesize
+from training_storage.testing import still
 
 BRING_YOUR_OWN: dict[str, Any] = {
     "name": "existing",
@@ -35,13 +34,6 @@ def snapshot_json(snapshot: SnapshotAssertion) -> SnapshotAssertion:
     return snapshot.use_extension(JSONSnapshotExtension)
 
 
-def still(template: dict[str, Any]) -> Any:
-    """Take out what moves without a change of ours: asset hashes and the bootstrap check of the CDK."""
-    shown = {key: value for key, value in template.items() if key != "Rules"}
-    shown["Parameters"] = {k: v for k, v in shown.get("Parameters", {}).items() if k != "BootstrapVersion"}
-    return json.loads(re.sub(r"[0-9a-f]{64}", "ASSET", json.dumps(shown, sort_keys=True)))
-
-
 def ids(made: Assembly) -> dict[str, dict[str, str]]:
     return {
         stack: {key: value["Type"] for key, value in sorted(template["Resources"].items())}
@@ -49,7 +41,7 @@ def ids(made: Assembly) -> dict[str, dict[str, str]]:
     }
 
 
-@pytest.mark.parametrize("name", ["llama3-70b", "lora-finetune"])
+@pytest.mark.parametrize("name", ["llama3-70b", "lora-finetune", "object-native-2048", "legacy-nfs-finetune"])
 def test_templates_of_an_example(name: str, snapshot_json: SnapshotAssertion) -> None:
     assert {stack: still(template) for stack, template in example(name).templates.items()} == snapshot_json
 
