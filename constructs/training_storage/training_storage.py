@@ -136,7 +136,7 @@ class TrainingStorage(Construct):
             ```python
             node = ec2.Instance(self, "Node", vpc=vpc, ...)
             for rule in storage.connect(node, role=node.role, user_data=node.user_data):
-                node.node.add_dependency(rule)
+                node.instance.node.add_dependency(rule)  # the instance alone: the rules name its group
             ```
 
         Args:

@@ -16,9 +16,17 @@ from aws_cdk import aws_s3 as s3
 
 from tests.assemblies import context
 from tests.synth.storage import EGRESS, INGRESS
-from training_storage.compute import BucketAccess, GpuFleet, LustreMount, MountpointMount, NodeStorage, TrainingNetwork
+from training_storage.compute import (
+    BucketAccess,
+    GpuFleet,
+    LustreMount,
+    MountpointMount,
+    NodeStorage,
+    S3FilesMount,
+    TrainingNetwork,
+)
 from training_storage.compute.mount_model import Mount
-from training_storage.tiers import DataLake, LustreFileSystem
+from training_storage.tiers import DataLake, DirectoryBucket, LustreFileSystem, S3FileSystem
 
 REFERENCES = ["strong", "weak"]
 ACCOUNT, REGION, ZONE = "111111111111", "us-east-1", "use1-az6"
@@ -89,6 +97,61 @@ def lustre_linked(place: Place) -> list[Mount]:
     return [LustreMount(file_system=hot), MountpointMount(bucket=lake)]
 
 
+def lustre_hdd(place: Place) -> list[Mount]:
+    return [
+        LustreMount(
+            file_system=lustre(
+                place, storage_capacity_gib=6000, deployment_type="PERSISTENT_1", storage_type="HDD",
+                per_unit_storage_throughput=12, drive_cache_type="READ",
+            )
+        )
+    ]  # fmt: skip
+
+
+def lustre_intelligent_tiering(place: Place) -> list[Mount]:
+    hot = LustreFileSystem(
+        place.stack, "Hot", vpc=place.vpc, subnet=place.subnet, security_group=place.group,
+        storage_type="INTELLIGENT_TIERING", throughput_capacity_mb_per_s=4000,
+    )  # fmt: skip
+    return [LustreMount(file_system=hot)]
+
+
+def lustre_that_exists(place: Place) -> list[Mount]:
+    group = place.group or ec2.SecurityGroup.from_security_group_id(place.stack, "Theirs", "sg-0theirs")
+    hot = LustreFileSystem.from_attributes(
+        place.stack, "Hot", file_system_id="fs-0123456789abcdef0", mount_name="abcdefgh", security_group=group
+    )
+    return [LustreMount(file_system=hot)]
+
+
+def s3_files(place: Place) -> list[Mount]:
+    files = S3FileSystem(
+        place.stack, "Files", bucket=encrypted_lake(place), vpc=place.vpc, subnet=place.subnet,
+        security_group=place.group, encryption_key=kms.Key(place.stack, "FilesKey"),
+    )  # fmt: skip
+    return [S3FilesMount(file_system=files, read_only=False)]
+
+
+def s3_files_that_exist(place: Place) -> list[Mount]:
+    group = place.group or ec2.SecurityGroup.from_security_group_id(place.stack, "Theirs", "sg-0theirs")
+    files = S3FileSystem.from_attributes(
+        place.stack, "Files", file_system_id="fs-0123456789abcdef0", security_group=group, bucket=encrypted_lake(place)
+    )
+    return [S3FilesMount(file_system=files)]
+
+
+def directory_bucket(place: Place) -> list[Mount]:
+    hot = DirectoryBucket(
+        place.stack, "Hot", availability_zone_id="use1-az6", encryption_key=kms.Key(place.stack, "HotKey")
+    )
+    return [MountpointMount(bucket=hot, path="/hot", read_only=False, allow_delete=True)]
+
+
+def shared_cache(place: Place) -> list[Mount]:
+    cache = DirectoryBucket(place.stack, "Cache", availability_zone_id="use1-az6")
+    return [MountpointMount(bucket=encrypted_lake(place), cache="express", cache_bucket=cache)]
+
+
 def data_lake(place: Place) -> list[Mount]:
     return [MountpointMount(bucket=encrypted_lake(place), prefix="checkpoints/", read_only=False, allow_delete=True)]
 
@@ -107,11 +170,18 @@ KINDS: dict[str, Callable[[Place], list[Mount]]] = {
     "lustre": lustre_ssd,
     "lustre-efa": lustre_efa,
     "lustre-linked": lustre_linked,
+    "lustre-hdd": lustre_hdd,
+    "lustre-intelligent-tiering": lustre_intelligent_tiering,
+    "lustre-that-exists": lustre_that_exists,
+    "s3-files": s3_files,
+    "s3-files-that-exist": s3_files_that_exist,
+    "directory-bucket": directory_bucket,
+    "shared-cache": shared_cache,
     "data-lake": data_lake,
     "bucket-and-key": plain_bucket_with_a_key,
 }
-WITHOUT_NETWORK = {"data-lake", "bucket-and-key"}
-"""Kinds that stand in no network and have no security group: one way is enough."""
+IN_EVERY_WAY = {"lustre-efa", "lustre-linked", "s3-files"}
+"""Kinds that differ in their rules and references; for the others one network and one kind of group are enough."""
 
 GROUPS: dict[str, tuple[str, str] | None] = {
     "own-groups": None,
@@ -125,7 +195,7 @@ WAYS = [
     for kind in KINDS
     for network in NETWORKS
     for groups in GROUPS
-    if kind not in WITHOUT_NETWORK or (network, groups) == ("network-of-its-own", "own-groups")
+    if kind in IN_EVERY_WAY or (network, groups) == ("network-of-its-own", "own-groups")
 ]
 
 
