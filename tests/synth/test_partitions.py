@@ -34,7 +34,8 @@ from training_storage.errors import ValidationError
 from training_storage.monitoring import StorageDashboard
 from training_storage.planner import plan
 from training_storage.rules.network import INTERFACE_ENDPOINTS
-from training_storage.tiers import DataLake, LustreFileSystem, S3FileSystem
+from training_storage.tiers import DataLake, DirectoryBucket, LustreFileSystem, S3FileSystem
+from training_storage.training_storage import TrainingStorage
 from training_storage.workload import Workload
 
 ACCOUNT = "111111111111"
@@ -108,8 +109,7 @@ def assert_of_the_partition(template: dict[str, Any], place: Place) -> None:
         if text not in PRINCIPALS:
             for host in re.findall(r"amazonaws\.com[a-z.]*", text.replace(PRINCIPAL_IN_A_PATH, "")):
                 assert host.rstrip(".") == place.suffix, text
-        assert not re.search(r"\bus-(?:east|west)-\d", text), text
-        assert "use1-az" not in text
+        assert not re.search(r"\bus-(?:east|west)-\d|\bus[ew]\d-az\d", text), text
 
 
 # The reference stacks
@@ -127,11 +127,13 @@ ANSWERS: tuple[dict[str, Any], ...] = (
 def moved(name: str, place: Place, **changes: Any) -> dict[str, Any]:
     """Return the data of an example, in another region."""
     text = (ROOT / "examples" / f"{name}.yaml").read_text(encoding="utf-8")
+    at_home = YAML(typ="safe").load(text)
+    partition = default_catalog().regions[at_home["region"]].partition
     for old, new in (
-        ("arn:aws:", f"arn:{place.partition}:"),
-        ("cn-north-1", place.region), ("us-east-1", place.region),
-        ("cnn1-az1", place.zone), ("use1-az6", place.zone),
-    ):  # fmt: skip
+        (f"arn:{partition}:", f"arn:{place.partition}:"),
+        (at_home["region"], place.region),
+        (at_home["availability_zone_id"], place.zone),
+    ):
         text = text.replace(old, new)
     return {key: value for key, value in (YAML(typ="safe").load(text) | changes).items() if value is not None}
 
@@ -279,6 +281,12 @@ def dashboard(stack: cdk.Stack, place: Place) -> None:
     StorageDashboard(stack, "Dashboard", dashboard_name="mine", file_system_id="fs-0123456789abcdef0")
 
 
+def whole_workload(stack: cdk.Stack, place: Place) -> None:
+    vpc, subnet = network(stack)
+    planned = plan(Workload.model_validate(moved("china-finetune", place)))
+    TrainingStorage(stack, "Storage", plan=planned, vpc=vpc, subnet=subnet)
+
+
 CONSTRUCTS: tuple[Callable[[cdk.Stack, Place], None], ...] = (
     data_lake,
     linked_lustre,
@@ -290,6 +298,7 @@ CONSTRUCTS: tuple[Callable[[cdk.Stack, Place], None], ...] = (
     training_network,
     imported_network,
     dashboard,
+    whole_workload,
 )
 
 
@@ -352,6 +361,14 @@ def test_efa_that_the_region_lacks_is_refused(region: str, app: cdk.App) -> None
 @pytest.mark.parametrize("region", WITHOUT_PERSISTENT_2)
 def test_a_stack_of_any_region_takes_every_file_system(region: str, app: cdk.App) -> None:
     assert lustre(cdk.Stack(app, "Mine"), deployment_type="PERSISTENT_2").deployment_type == "PERSISTENT_2"
+
+
+@pytest.mark.parametrize("region", PLACES)
+def test_a_directory_bucket_that_the_region_lacks_is_refused_with_what_takes_its_place(
+    region: str, app: cdk.App
+) -> None:
+    with pytest.raises(ValidationError, match=rf"{region} has none.*us-east-1.*LustreFileSystem"):
+        DirectoryBucket(stack_in(app, region), "Hot", availability_zone_id=PLACES[region].zone)
 
 
 @pytest.mark.parametrize("region", WITHOUT_S3_FILES)
