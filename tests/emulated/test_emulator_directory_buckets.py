@@ -444,6 +444,13 @@ def test_uploads_are_aborted_and_sizes_looked_at(aws_emulator: Emulator) -> None
     assert "Uploads" not in aws_emulator.client("s3").list_multipart_uploads(Bucket=NAME)
 
 
+def test_objects_of_another_account_expire_too(aws_emulator: Emulator) -> None:
+    aws_emulator.deploy(expiring(), "hot", account="111122223333")
+    aws_emulator.client("s3", account="111122223333").put_object(Bucket=NAME, Key="a", Body=b"x")
+    assert aws_emulator.lifecycle_works(NAME)
+    assert aws_emulator.expire_objects(NAME, 7) == ["a"]
+
+
 def test_a_rule_that_is_off_does_nothing(aws_emulator: Emulator) -> None:
     aws_emulator.deploy(expiring(Status="Disabled"), "hot")
     fill(aws_emulator)

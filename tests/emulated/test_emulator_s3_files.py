@@ -366,6 +366,15 @@ def test_it_is_kept_while_exports_wait(aws_emulator: Emulator, files: Any, ids: 
     assert aws_emulator.destroy("files").status == "DELETE_COMPLETE"
 
 
+def test_exports_in_another_account_and_region(aws_emulator: Emulator) -> None:
+    template = s3_files()
+    template["Resources"]["Subnet"]["Properties"]["AvailabilityZoneId"] = "euw1-az1"
+    ids = aws_emulator.deploy(template, "files", account="111122223333", region="eu-west-1").physical_ids
+    aws_emulator.set_pending_exports(ids["Files"], 1)
+    with pytest.raises(StackFailedError, match="1 files that are not exported"):
+        aws_emulator.destroy("files", account="111122223333", region="eu-west-1")
+
+
 def test_a_replacement_leaves_the_old_one_while_exports_wait(aws_emulator: Emulator, ids: dict[str, str]) -> None:
     aws_emulator.set_pending_exports(ids["FileSystemId"], 1)
     after = aws_emulator.update("files", with_properties("Files", Prefix="datasets/"))

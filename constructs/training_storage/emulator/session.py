@@ -346,15 +346,14 @@ class Emulator:
 
     def _directory_bucket(self, name: str) -> tuple[Any, Any]:
         from moto.s3.models import s3_backends
-        from moto.utilities.utils import get_partition
 
         from training_storage.emulator.services import directory_bucket_rules as rules
 
-        backend = s3_backends[self.account][get_partition(self.region)]
-        bucket = backend.buckets.get(name)
-        if bucket is None or rules.zone_of(name) is None:
+        if name not in s3_backends.bucket_accounts or rules.zone_of(name) is None:
             raise EmulatorError(f"there is no directory bucket {name}")
-        return backend, bucket
+        partition, account = s3_backends.bucket_accounts[name]
+        backend = s3_backends[account][partition]
+        return backend, backend.buckets[name]
 
     def set_pending_exports(self, file_system_id: str, count: int, *, region: str | None = None) -> None:
         """Say how many files of an S3 Files file system wait for export to the bucket.
@@ -364,17 +363,19 @@ class Emulator:
         Args:
             file_system_id: The file system, by id or ARN.
             count: Files that wait; 0 when all is exported.
-            region: Region; the emulator's when left out.
+            region: Region to look in; all of them when left out.
 
         Raises:
             EmulatorError: There is no such file system.
         """
         from training_storage.emulator.services.s3_files import s3_files_backends
 
-        backend, key = s3_files_backends[self.account][region or self.region], file_system_id.rsplit("/", 1)[-1]
-        if key not in backend.file_systems:
-            raise EmulatorError(f"there is no S3 Files file system {file_system_id} in {backend.region_name}")
-        backend.pending_exports[key] = count
+        key = file_system_id.rsplit("/", 1)[-1]
+        backends = [backend for account in s3_files_backends.values() for backend in account.values()]
+        found = [item for item in backends if key in item.file_systems and region in (None, item.region_name)]
+        if not found:
+            raise EmulatorError(f"there is no S3 Files file system {file_system_id}")
+        found[0].pending_exports[key] = count
 
     def _backend(self, account: str | None, region: str | None) -> Any:
         from moto.cloudformation.models import cloudformation_backends
