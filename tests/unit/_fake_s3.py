@@ -41,6 +41,7 @@ class Object:
     tags: dict[str, str] = field(default_factory=dict)
     about: dict[str, Any] = field(default_factory=dict)
     archived: bool = False
+    modified: datetime = NOW
 
 
 @dataclass
@@ -61,8 +62,8 @@ class FakeS3:
         self.sums = sums
         self.uploads: dict[str, Upload] = {}
         self.calls: list[tuple[str, dict[str, Any]]] = []
-        self.before: dict[str, list[Callable[..., None]]] = {}
-        self.always: dict[str, Callable[..., None]] = {}
+        self.before: dict[str, list[Callable[..., object]]] = {}
+        self.always: dict[str, Callable[..., object]] = {}
         self.damage: Callable[[bytes], bytes] = lambda body: body
         self.now = NOW
         self._chance = random.Random(3)
@@ -76,7 +77,7 @@ class FakeS3:
         return sum(name == operation for name, _ in self.calls)
 
     def put(self, bucket: str, key: str, body: bytes, **more: Any) -> Object:
-        made = Object(body, self._etag(bucket, body), **more)
+        made = Object(body, self._etag(bucket, body), modified=self.now, **more)
         self.buckets[bucket][key] = made
         return made
 
@@ -217,7 +218,7 @@ class FakeS3:
                 "Key": key,
                 "Size": len(objects[key].body),
                 "ETag": f'"{objects[key].etag}"',
-                "LastModified": self.now,
+                "LastModified": objects[key].modified,
                 **({"ChecksumAlgorithm": list(objects[key].sums)} if objects[key].sums else {}),
             }
             for key in shown

@@ -160,7 +160,7 @@ def _throw(what: Exception) -> Any:
 
 def test_an_object_that_changes_before_its_copy_is_copied_as_it_is_now(aws: Setup) -> None:
     aws.put("one")
-    aws.s3.before["CopyObject"] = [lambda **_: aws.s3.put(LAKE, "data/one", b"new", sums={}) and None]
+    aws.s3.before["CopyObject"] = [lambda **_: aws.s3.put(LAKE, "data/one", b"new", sums={})]
     report = aws.run()
     assert (report.copied, report.is_clean) == (1, True)
     assert aws.body(HOT, "one") == b"new"
@@ -170,7 +170,7 @@ def test_an_object_that_changes_after_its_copy_is_copied_again(aws: Setup) -> No
     aws.put("one")
     aws.s3.before["HeadObject"] = [
         lambda **_: None,
-        lambda **_: aws.s3.put(LAKE, "data/one", b"new", sums={}) and None,
+        lambda **_: aws.s3.put(LAKE, "data/one", b"new", sums={}),
     ]
     assert aws.run().is_clean
     assert aws.body(HOT, "one") == b"new"
@@ -191,7 +191,7 @@ def test_an_object_that_never_rests_is_reported(aws: Setup) -> None:
 
 def test_an_object_that_vanishes_is_no_failure(aws: Setup) -> None:
     aws.put("one", "two")
-    aws.s3.before["CopyObject"] = [lambda **asked: aws.s3.buckets[LAKE].pop(asked["CopySource"]["Key"]) and None]
+    aws.s3.before["CopyObject"] = [lambda **asked: aws.s3.buckets[LAKE].pop(asked["CopySource"]["Key"])]
     report = aws.run()
     assert (report.gone, report.copied, report.is_clean) == (1, 1, True)
 
@@ -323,7 +323,7 @@ def test_removal_is_conditional_on_what_was_verified(aws: Setup) -> None:
 
 def test_an_object_that_changes_before_its_removal_is_copied_first(aws: Setup) -> None:
     aws.put("step", bucket=HOT)
-    aws.s3.before["DeleteObject"] = [lambda **_: aws.s3.put(HOT, "data/step", b"newer step") and None]
+    aws.s3.before["DeleteObject"] = [lambda **_: aws.s3.put(HOT, "data/step", b"newer step")]
     report = aws.run(HOT, LAKE, remove=True)
     assert (report.removed, aws.s3.keys(HOT)) == (1, set())
     assert aws.body(LAKE, "step") == b"newer step"
@@ -332,7 +332,7 @@ def test_an_object_that_changes_before_its_removal_is_copied_first(aws: Setup) -
 def test_an_object_of_an_earlier_run_that_changes_before_its_removal_is_copied_first(aws: Setup) -> None:
     aws.put("step", bucket=HOT)
     aws.run(HOT, LAKE)
-    aws.s3.before["DeleteObject"] = [lambda **_: aws.s3.put(HOT, "data/step", b"newer step") and None]
+    aws.s3.before["DeleteObject"] = [lambda **_: aws.s3.put(HOT, "data/step", b"newer step")]
     report = aws.run(HOT, LAKE, remove=True)
     assert (report.removed, aws.s3.keys(HOT)) == (1, set())
     assert aws.body(LAKE, "step") == b"newer step"
@@ -341,7 +341,7 @@ def test_an_object_of_an_earlier_run_that_changes_before_its_removal_is_copied_f
 def test_a_copy_that_vanishes_right_before_the_removal_is_made_again(aws: Setup) -> None:
     aws.put("step", bucket=HOT)
     aws.run(HOT, LAKE)
-    aws.s3.before["HeadObject"] = [lambda **_: aws.s3.buckets[LAKE].pop("data/step") and None]
+    aws.s3.before["HeadObject"] = [lambda **_: aws.s3.buckets[LAKE].pop("data/step")]
     report = aws.run(HOT, LAKE, remove=True)
     assert (report.copied, report.removed) == (1, 1)
     assert aws.body(LAKE, "step") == b"body of step"

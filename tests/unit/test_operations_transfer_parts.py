@@ -136,7 +136,7 @@ def test_a_source_that_changes_between_two_parts_is_copied_anew_and_leaves_no_up
     body = b"n" * 33
     s3.before["UploadPartCopy"] = [
         lambda **_: None,
-        lambda **_: s3.put(LAKE, "data/large", body, sums={"CRC32": crc32(body)}) and None,
+        lambda **_: s3.put(LAKE, "data/large", body, sums={"CRC32": crc32(body)}),
     ]
     report = run(s3)
     assert (report.copied, report.is_clean) == (1, True)
@@ -167,7 +167,8 @@ def test_a_denied_part_leaves_no_upload(s3: FakeS3) -> None:
 
 
 def test_a_lost_answer_to_the_completion_costs_no_second_copy(s3: FakeS3) -> None:
-    complete, lost = s3.complete_multipart_upload, []
+    complete = s3.complete_multipart_upload
+    lost: list[bool] = []
 
     def lose(**asked: Any) -> Any:
         answer = complete(**asked)
