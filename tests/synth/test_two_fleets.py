@@ -14,7 +14,7 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 
-from tests.assemblies import context
+from tests.assemblies import ROOT, context
 from tests.synth.storage import EGRESS, INGRESS
 from training_storage.compute import (
     BucketAccess,
@@ -26,7 +26,10 @@ from training_storage.compute import (
     TrainingNetwork,
 )
 from training_storage.compute.mount_model import Mount
+from training_storage.planner import plan
 from training_storage.tiers import DataLake, DirectoryBucket, LustreFileSystem, S3FileSystem
+from training_storage.training_storage import TrainingStorage
+from training_storage.workload import load_workload
 
 REFERENCES = ["strong", "weak"]
 ACCOUNT, REGION, ZONE = "111111111111", "us-east-1", "use1-az6"
@@ -199,6 +202,15 @@ WAYS = [
 ]
 
 
+def app_in(folder: Path, references: str) -> cdk.App:
+    return cdk.App(
+        context={**context(), "@aws-cdk/core:defaultCrossStackReferences": references},
+        outdir=str(folder),
+        analytics_reporting=False,
+        builtin_cloud_formation_validation=False,
+    )
+
+
 def stack_of(app: cdk.App, name: str) -> cdk.Stack:
     return cdk.Stack(app, name, env=cdk.Environment(account=ACCOUNT, region=REGION))
 
@@ -216,12 +228,7 @@ class Made:
 
 
 def synthesize(folder: Path, references: str, kind: str, network: str, groups: str, fleets: int) -> Made:
-    app = cdk.App(
-        context={**context(), "@aws-cdk/core:defaultCrossStackReferences": references},
-        outdir=str(folder / f"{fleets}"),
-        analytics_reporting=False,
-        builtin_cloud_formation_validation=False,
-    )
+    app = app_in(folder / f"{fleets}", references)
     storage = stack_of(app, "Storage")
     vpc, subnet = NETWORKS[network](app, storage)
 
@@ -285,12 +292,7 @@ def test_both_fleets_bring_their_own_rules(references: str, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("references", REFERENCES)
 def test_a_client_group_that_two_fleets_share_gets_its_rules_once(references: str, tmp_path: Path) -> None:
-    app = cdk.App(
-        context={**context(), "@aws-cdk/core:defaultCrossStackReferences": references},
-        outdir=str(tmp_path),
-        analytics_reporting=False,
-        builtin_cloud_formation_validation=False,
-    )
+    app = app_in(tmp_path, references)
     storage = stack_of(app, "Storage")
     vpc, subnet = network_that_exists(app, storage)
     hot = lustre(Place(storage, vpc, subnet, None))
@@ -305,3 +307,30 @@ def test_a_client_group_that_two_fleets_share_gets_its_rules_once(references: st
     templates = {each.stack_name: json.dumps(each.template) for each in app.synth().stacks}
     assert sum(text.count('"Lustre, to the servers"') for text in templates.values()) == 2
     assert "Compute" not in templates["Storage"]
+
+
+@pytest.mark.parametrize("example", ["llama3-70b", "object-native-2048", "legacy-nfs-finetune"])
+@pytest.mark.parametrize("references", REFERENCES)
+def test_instances_that_are_not_ours_leave_the_storage_as_it_is(references: str, example: str, tmp_path: Path) -> None:
+    planned = plan(load_workload(ROOT / "examples" / f"{example}.yaml"))
+    written = []
+    for fleets in (1, 2):
+        app = app_in(tmp_path / f"{fleets}", references)
+        storage = cdk.Stack(app, "Storage", env=cdk.Environment(region=planned.workload.region))
+        vpc, subnet = network_that_exists(app, storage)
+        whole = TrainingStorage(storage, "Whole", plan=planned, vpc=vpc, subnet=subnet, fleet=False)
+        for number in range(1, fleets + 1):
+            compute = cdk.Stack(app, f"Compute{number}", env=cdk.Environment(region=planned.workload.region))
+            node = ec2.Instance(
+                compute,
+                "Node",
+                vpc=vpc,
+                vpc_subnets=ec2.SubnetSelection(subnets=[subnet]),
+                instance_type=ec2.InstanceType("p5en.48xlarge"),
+                machine_image=ec2.MachineImage.latest_amazon_linux2023(),
+            )
+            for rule in whole.connect(node, role=node.role, user_data=node.user_data):
+                node.instance.node.add_dependency(rule)
+        written.append((Path(app.synth().directory) / "Storage.template.json").read_bytes())
+    assert written[0] == written[1]
+    assert b"Compute" not in written[1]
