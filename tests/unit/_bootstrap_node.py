@@ -24,7 +24,7 @@ STUBS: Mapping[str, str] = {
 *autofs*) grep -qxF "${@: -1}" "$STATE/automounts" ;;
 esac""",
     "mount": 'down mount_failures || exit 5; echo "${@: -1}" >>"$STATE/mounted"',
-    "umount": ":",
+    "umount": 'grep -vxF "${@: -1}" "$STATE/mounted" >"$STATE/mounted.new"; mv "$STATE/mounted.new" "$STATE/mounted"',
     "getent": "down getent_failures",
     "uname": f'case "$1" in -r) echo {KERNEL};; -m) cat "$STATE/machine";; -n) echo node-1;; esac',
     "modinfo": '[[ -e "$STATE/module_$1" ]]',
@@ -56,6 +56,8 @@ unit="$TS_ROOT/etc/systemd/system/$1"
 case "$verb" in
 is-enabled) [[ -e "$STATE/enabled_$1" ]] ;;
 enable) touch "$STATE/enabled_$1" ;;
+disable) rm -f "$STATE/enabled_$1" ;;
+show) down jobs || echo 17 ;;
 is-active) [[ -e "$STATE/active_$1" ]] ;;
 stop) rm -f "$STATE/active_$1" ;;
 start)

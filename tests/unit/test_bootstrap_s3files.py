@@ -179,6 +179,16 @@ def test_the_line_is_written_once_where_it_is_missing(node: Node, lines: tuple[s
     assert set(lines) <= set(found)
 
 
+@pytest.mark.parametrize("blank", [" ", "\t", "\r"])
+def test_a_section_is_known_with_blanks_behind_it_and_never_doubled(node: Node, blank: str) -> None:
+    shipped(node, f"[cloudwatch-log]{blank}", "enabled = true")
+    node.run()
+    text = (node.root / "etc/amazon/efs/s3files-utils.conf").read_bytes().decode()
+    assert text.count("[cloudwatch-log]") == 1
+    assert "enabled = false" in text
+    assert "enabled = true" not in text
+
+
 def test_logs_are_sent_when_asked_for(node: Node) -> None:
     shipped(node, "[cloudwatch-log]", "# enabled = true")
     node.mount("files", {**S3_FILES, "SHIP_LOGS": "yes"})
@@ -226,7 +236,7 @@ def test_everything_that_touches_the_mount_has_a_bound(node: Node) -> None:
     node.mount("files", WRITABLE)
     assert node.run().returncode == 0
     bounded = [call for call in node.calls("timeout") if "/files" in call]
-    assert {call.split()[3] for call in bounded} == {"mountpoint", "mount", "find", "bash"}
+    assert {call.split()[3] for call in bounded} == {"mkdir", "mountpoint", "mount", "find", "bash"}
 
 
 def test_a_writable_mount_is_written_read_and_left_clean(node: Node) -> None:

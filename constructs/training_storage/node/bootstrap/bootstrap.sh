@@ -26,6 +26,8 @@ TS_SCRIPTS="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 . "$TS_SCRIPTS/mountpoint_mount.sh"
 # shellcheck source=s3files_mount.sh
 . "$TS_SCRIPTS/s3files_mount.sh"
+# shellcheck source=old_mounts.sh
+. "$TS_SCRIPTS/old_mounts.sh"
 
 # Everything that ends this script comes through here, so a stack that waits always hears of it.
 finish() {
@@ -137,7 +139,7 @@ write_boot_unit() {
 [Unit]
 Description=Mount and prove the storage of this node
 Wants=network-online.target
-After=network-online.target remote-fs.target dlami-nvme.service $EFA_UNIT
+After=network-online.target remote-fs.target $NVME_UNIT $EFA_UNIT$(s3_files_mount_units)
 
 [Service]
 Type=oneshot
@@ -180,6 +182,8 @@ status kernel "$(uname -r)"
 write_status running
 write_boot_unit
 keep_units_running
+step "mounts of before"
+forget_old_mounts
 step "local NVMe"
 find_local_nvme
 bring_up lustre

@@ -52,6 +52,17 @@ retry() {
   return 1
 }
 
+# fetch ADDRESS FILE: download, each try with a bound. Where there is no way out, packets get no answer, and curl by
+# itself would wait five minutes for one.
+fetch() {
+  retry 5 curl -fsS --connect-timeout 15 --max-time 120 -o "$2" "$1"
+}
+
+# make_mount_path: a mount whose server is gone answers nothing or an error, and both are for the mount itself to mend.
+make_mount_path() {
+  timeout -k 10 30 mkdir -p "$TS_ROOT$MOUNT_PATH" || log "WARNING $MOUNT_PATH can't be made or does not answer"
+}
+
 # write_file PATH: write stdin; TS_CHANGED says whether the content is new.
 write_file() {
   local path="$1" content

@@ -2,9 +2,19 @@
 # Local NVMe: where an image has set it up. Disks are never formatted here.
 
 LOCAL_NVME=""
+NVME_UNIT=dlami-nvme.service
+
+# local_nvme_is_settled: whether the unit that joins the disks has nothing more to do.
+local_nvme_is_settled() {
+  local job
+  job="$(systemctl show --property=Job --value "$NVME_UNIT" 2>/dev/null || true)"
+  [[ -z "$job" || "$job" == 0 ]]
+}
 
 find_local_nvme() {
   local disks
+  # cloud-init does not wait for it, and a launch may come here first.
+  retry 8 local_nvme_is_settled || log "WARNING $NVME_UNIT is not done yet"
   if mountpoint -q "$TS_ROOT/opt/dlami/nvme"; then
     LOCAL_NVME=/opt/dlami/nvme
     status local_nvme "$LOCAL_NVME"

@@ -36,7 +36,7 @@ install_lustre_client_ubuntu() {
   # The package that names the kernel: the one without may bring a newer kernel along.
   package="lustre-client-modules-$(uname -r)"
   mkdir -p "${key%/*}"
-  retry 5 curl -fsS -o "$key" "$LUSTRE_KEYS/fsx-ubuntu-public-key.asc" || die "cannot fetch the key of $LUSTRE_REPOSITORY"
+  fetch "$LUSTRE_KEYS/fsx-ubuntu-public-key.asc" "$key" || die "cannot fetch the key of $LUSTRE_REPOSITORY"
   write_file "$TS_ROOT/etc/apt/sources.list.d/fsxlustreclientrepo.list" <<END
 deb [signed-by=$key] $LUSTRE_REPOSITORY/ubuntu $OS_CODENAME main
 END

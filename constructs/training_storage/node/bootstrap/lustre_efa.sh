@@ -7,7 +7,7 @@ EFA_SAMPLES=https://docs.aws.amazon.com/fsx/latest/LustreGuide/samples
 # fetch_sample NAME: download and unpack one of AWS's zip files.
 fetch_sample() {
   mkdir -p "$TS_OPT"
-  retry 5 curl -fsS -o "$TS_OPT/$1.zip" "$EFA_SAMPLES/$1.zip" || return 1
+  fetch "$EFA_SAMPLES/$1.zip" "$TS_OPT/$1.zip" || return 1
   python3 -m zipfile -e "$TS_OPT/$1.zip" "$TS_OPT"
 }
 

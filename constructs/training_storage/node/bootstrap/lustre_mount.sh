@@ -17,7 +17,7 @@ try_lustre_mount() {
 }
 
 mount_lustre() {
-  mkdir -p "$TS_ROOT$MOUNT_PATH"
+  make_mount_path
   if ! lustre_is_mounted; then
     retry "$TS_TRIES" getent hosts "$DNS_NAME" >/dev/null ||
       die "the name $DNS_NAME of $FILE_SYSTEM_ID does not resolve;" \

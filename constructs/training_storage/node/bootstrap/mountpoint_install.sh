@@ -76,9 +76,9 @@ install_mountpoint_release() {
   fi
   package="$TS_OPT/mount-s3.$format"
   mkdir -p "$TS_OPT"
-  retry 5 curl -fsS -o "$package" "$MOUNTPOINT_RELEASES/latest/$architecture/mount-s3.$format" || return 1
-  retry 5 curl -fsS -o "$package.asc" "$MOUNTPOINT_RELEASES/latest/$architecture/mount-s3.$format.asc" || return 1
-  retry 5 curl -fsS -o "$TS_OPT/mount-s3.keys" "$MOUNTPOINT_RELEASES/public_keys/KEYS" || return 1
+  fetch "$MOUNTPOINT_RELEASES/latest/$architecture/mount-s3.$format" "$package" || return 1
+  fetch "$MOUNTPOINT_RELEASES/latest/$architecture/mount-s3.$format.asc" "$package.asc" || return 1
+  fetch "$MOUNTPOINT_RELEASES/public_keys/KEYS" "$TS_OPT/mount-s3.keys" || return 1
   mountpoint_signature_is_good "$package" || return 1
   # cloud-init's installs can meet those of the SSM agent, which holds the lock for a while.
   if [[ "$format" == deb ]]; then

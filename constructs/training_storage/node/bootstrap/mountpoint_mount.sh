@@ -79,11 +79,12 @@ mountpoint_arguments() {
 
 # What was asked for and is newer than the installed version; the mount is good without it, and slower or less seen.
 say_what_is_left_out() {
-  local setting since
+  local setting since left
   for setting in "${MOUNT_SETTINGS[@]}"; do
     if [[ -n "${!setting:-}" ]] && ! mountpoint_knows "$setting" "${!setting}"; then
       since="$(mountpoint_since "$setting" "${!setting}")"
-      status left_out "$setting on $MOUNT_PATH: Mountpoint $(mountpoint_version) is older than $since"
+      left="$setting on $MOUNT_PATH: Mountpoint $(mountpoint_version) is older than $since"
+      status left_out "${TS_STATUS[left_out]:+${TS_STATUS[left_out]}; }$left"
       log "WARNING $MOUNT_PATH is mounted without $setting=${!setting}, which Mountpoint knows from $since on"
     fi
   done
@@ -142,7 +143,7 @@ write_mountpoint_unit() {
   local unit="$1" command after="" before_start=""
   command="$(command -v mount-s3)$(mountpoint_arguments | unit_arguments)"
   if [[ -n "$CACHE_DIRECTORY" ]]; then
-    after=" dlami-nvme.service"
+    after=" $NVME_UNIT"
     before_start="ExecStartPre=/bin/bash $TS_SCRIPTS/mountpoint_cache.sh $TS_ROOT$LOCAL_NVME $CACHE_DIRECTORY"
   fi
   install_unit "$unit" <<END
@@ -176,7 +177,7 @@ try_mountpoint() {
 
 mount_bucket() {
   local unit="training-storage-mountpoint-$NAME.service"
-  mkdir -p "$TS_ROOT$MOUNT_PATH"
+  make_mount_path
   find_cache_directory
   say_what_is_left_out
   write_mountpoint_unit "$unit"
@@ -184,11 +185,13 @@ mount_bucket() {
     systemctl stop "$unit"
   fi
   if ! mountpoint_is_up "$unit"; then
+    # Mountpoint writes to its shared cache before it mounts, and does not go on without it.
     retry "$TS_TRIES" try_mountpoint "$unit" ||
-      die "s3://$BUCKET/${PREFIX:-} can't be mounted on $MOUNT_PATH after $TS_TRIES tries; see journalctl -t mount-s3"
+      die "s3://$BUCKET/${PREFIX:-}${CACHE_BUCKET:+, or its cache s3://$CACHE_BUCKET/,} can't be mounted on" \
+        "$MOUNT_PATH after $TS_TRIES tries; see journalctl -t mount-s3"
   fi
   # One name is enough: a listing of a whole bucket could take hours.
-  if ! timeout 60 find "$TS_ROOT$MOUNT_PATH" -mindepth 1 -maxdepth 1 -print -quit >/dev/null; then
+  if ! timeout -k 10 60 find "$TS_ROOT$MOUNT_PATH" -mindepth 1 -maxdepth 1 -print -quit >/dev/null; then
     die "s3://$BUCKET/${PREFIX:-} is mounted on $MOUNT_PATH and can't be listed"
   fi
   if [[ "${DIRECTORY_BUCKET:-}" == yes && "${READ_ONLY:-}" != yes ]]; then

@@ -53,7 +53,7 @@ install_efs_utils_package() {
 install_efs_utils_release() {
   local installer="$TS_OPT/efs-utils-installer.sh"
   mkdir -p "$TS_OPT"
-  retry 5 curl -fsS -o "$installer" "$EFS_UTILS_INSTALLER" || return 1
+  fetch "$EFS_UTILS_INSTALLER" "$installer" || return 1
   retry 2 timeout -k 10 300 sh "$installer" --install
 }
 
@@ -68,7 +68,7 @@ write_efs_utils_configuration() {
   awk -v line="enabled = $enabled" '
     /^\[/ {
       if (inside && !written) { print line; written = 1 }
-      inside = ($0 == "[cloudwatch-log]")
+      inside = ($0 ~ /^\[cloudwatch-log\][ \t\r]*$/)
     }
     inside && /^#? *enabled *=/ {
       if (!written) { print line; written = 1 }
@@ -104,7 +104,7 @@ try_s3_files_mount() {
 }
 
 mount_s3_files() {
-  mkdir -p "$TS_ROOT$MOUNT_PATH"
+  make_mount_path
   if ! s3_files_are_mounted; then
     retry "$TS_TRIES" try_s3_files_mount ||
       die "$FILE_SYSTEM_ID can't be mounted on $MOUNT_PATH after $TS_TRIES tries; it needs a mount target in the zone" \
