@@ -25,8 +25,10 @@ COUNT = 10_000
 MIB = 2**20
 
 # Limits of megabytes in place of gigabytes, so that objects are really copied in parts.
+# A test that runs in the background of a shell would hand down that SIGINT is ignored.
 COMMAND = """
-import functools, sys
+import functools, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
 from training_storage.operations import transfer_model as model
 model.Options = functools.partial(model.Options, limits=model.Limits(single_copy_bytes=6 * 2**20, part_bytes=5 * 2**20))
 from training_storage.cli import main

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from base64 import b64decode, b64encode
 from itertools import pairwise
 from typing import Any
@@ -280,3 +281,21 @@ def test_the_checksum_of_the_whole_is_that_of_its_bytes(algorithm: str, bodies: 
 
 def test_hashes_do_not_combine() -> None:
     assert [name for name in ("CRC32", "CRC32C", "CRC64NVME", "SHA1", "SHA256") if can_combine(name)] == sorted(CRCS)
+
+
+def test_parts_that_are_copied_are_progress_before_the_object_is_complete(s3: FakeS3) -> None:
+    seen: list[int] = []
+    complete = s3.complete_multipart_upload
+
+    def slow(**asked: Any) -> Any:
+        time.sleep(0.5)  # longer than the pause between two looks at the counts
+        return complete(**asked)
+
+    s3.complete_multipart_upload = slow  # type: ignore[method-assign]
+    route = Route((Location(bucket=LAKE, prefix="data/"),), (Location(bucket=HOT, prefix="data/"),))
+    report = transfer(
+        s3, route, Options(processes=1, concurrency=2, limits=TINY),
+        on_progress=lambda report: seen.append(report.under_way_bytes),
+    )  # fmt: skip
+    assert 45 in seen
+    assert (report.copied_bytes, seen[-1]) == (45, 0)

@@ -164,11 +164,13 @@ class _Progress:
         size = f"{format_bytes(report.done_bytes)} of {at_least}{format_bytes(report.listed_bytes)}"
         if not self._plain:
             total = report.listed_bytes or None
-            self._bar.update(self._row, description=objects, completed=report.done_bytes, total=total, bytes=size)
+            moved = report.done_bytes + report.under_way_bytes
+            self._bar.update(self._row, description=objects, completed=moved, total=total, bytes=size)
         elif not self._quiet and time.monotonic() >= self._next:
             self._next = time.monotonic() + _LINE_S
+            under_way = f", {format_bytes(report.under_way_bytes)} under way" if report.under_way_bytes else ""
             failed = f", {report.failed:,} failed" if report.failed else ""
-            print(f"{objects}, {size} verified{failed}", file=sys.stderr)
+            print(f"{objects}, {size} verified{under_way}{failed}", file=sys.stderr)
 
 
 def as_text(report: Report, *, remove: bool) -> str:
@@ -223,6 +225,10 @@ def as_dict(report: Report) -> dict[str, Any]:
 
     return {
         "ok": report.is_clean,
-        **{name: value for name, value in asdict(report).items() if name not in ("failures", "complete")},
+        **{
+            name: value
+            for name, value in asdict(report).items()
+            if name not in ("failures", "complete", "under_way_bytes")
+        },
         "failures": [failure._asdict() for failure in report.failures],
     }

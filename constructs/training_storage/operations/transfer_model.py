@@ -276,8 +276,10 @@ class Report:
         known: Objects that an earlier run verified and that have changed on neither side.
         known_bytes: Their bytes.
         present: Objects that were there already, unknown to the journal, and proved equal without a copy.
+        present_bytes: Their bytes.
         copied: Objects copied and verified in this run.
         copied_bytes: Their bytes.
+        under_way_bytes: Bytes of parts that are copied of objects that are not yet complete.
         removed: Objects removed from the source.
         gone: Objects that vanished from the source while this ran.
         unverified: Objects at the destination that nothing proves to be equal.
@@ -308,6 +310,7 @@ class Report:
     present_bytes: int = 0
     copied: int = 0
     copied_bytes: int = 0
+    under_way_bytes: int = 0
     removed: int = 0
     gone: int = 0
     unverified: int = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor, wait
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlencode
 
@@ -75,6 +76,14 @@ class LargeObjectCopier(ObjectCopier):
         self._parts = parts
         self._book = book
         self._left = left
+        self._moved: dict[Entry, int] = {}
+        self._lock = Lock()
+
+    @property
+    def under_way_bytes(self) -> int:
+        """Bytes of parts that are copied of objects that are not yet complete and verified."""
+        with self._lock:
+            return sum(self._moved.values())
 
     def copy(self, entry: Entry, where: Where) -> Mapping[str, Any]:
         """Copy in parts.
@@ -110,7 +119,11 @@ class LargeObjectCopier(ObjectCopier):
 
     def handle(self, entry: Entry) -> Outcome:
         """Bring one object to its end, and leave no upload of a failed one behind."""
-        outcome = super().handle(entry)
+        try:
+            outcome = super().handle(entry)
+        finally:
+            with self._lock:
+                self._moved = {of: size for of, size in self._moved.items() if of.relative != entry.relative}
         where = self.where(entry)
         upload = self._left.pop((where.bucket, where.key), None)
         if upload is not None:
@@ -185,7 +198,7 @@ class LargeObjectCopier(ObjectCopier):
     ) -> list[Any]:
         def copy_part(number: int, first: int, last: int) -> Mapping[str, Any]:
             self._check()
-            return self.client.upload_part_copy(
+            part = self.client.upload_part_copy(
                 Bucket=where.bucket,
                 Key=where.key,
                 UploadId=upload.upload_id,
@@ -194,8 +207,13 @@ class LargeObjectCopier(ObjectCopier):
                 CopySourceRange=f"bytes={first}-{last}",
                 CopySourceIfMatch=f'"{entry.etag}"',
             )["CopyPartResult"]
+            with self._lock:
+                self._moved[entry] += last + 1 - first
+            return part
 
         plan = dict(enumerate(plan_parts(upload.size, upload.part_size), 1))
+        with self._lock:
+            self._moved[entry] = sum(part["Size"] for part in done.values())
         running = {
             number: self._parts.submit(copy_part, number, *span) for number, span in plan.items() if number not in done
         }

@@ -162,13 +162,10 @@ class Run:
             "ranges": parts,
             "cancelled": lambda: self._cancelled,
         }
-        large = ThreadPool(
-            LargeObjectCopier(
-                client, self._route, limits=self._options.limits, parts=parts, book=journal, left=left, **settings
-            ),
-            LARGE_OBJECTS,
-            self._answers,
+        in_parts = LargeObjectCopier(
+            client, self._route, limits=self._options.limits, parts=parts, book=journal, left=left, **settings
         )
+        large = ThreadPool(in_parts, LARGE_OBJECTS, self._answers)
         confirmer = Confirmer(client, self._route, parts)
         small: Pool | None = None
         pools: list[Pool] = [large]
@@ -187,6 +184,7 @@ class Run:
                 self._take(journal)
                 self._confirm(confirmer, parts)
                 journal.tick()
+                self._report.under_way_bytes = in_parts.under_way_bytes
                 self._show()
             for upload in left.values():
                 abort(client, upload)
