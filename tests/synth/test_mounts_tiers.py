@@ -318,3 +318,46 @@ def test_a_file_system_in_another_stack_makes_no_circle(app: cdk.App) -> None:
     app.synth()
     assert [each.stack_name for each in compute.dependencies] == ["Hot"]
     assert hot.dependencies == []
+
+
+# Prefixes that hold what IAM reads as a pattern
+
+ODD, PATTERN = "v?/a*${aws:userid}/", "v${?}/a${*}${$}{aws:userid}/*"
+
+
+def files_below(stack: cdk.Stack, bucket: Any) -> S3FileSystem:
+    place = network(stack)
+    return S3FileSystem(stack, "Files", bucket=bucket, prefix=ODD, vpc=place.vpc, subnet=place.subnet)
+
+
+BELOW: dict[str, Callable[[cdk.Stack], dict[str, Any]]] = {
+    "mount of a bucket": lambda stack: {
+        "mounts": [MountpointMount(bucket=s3.Bucket.from_bucket_name(stack, "Bucket", "general"), prefix=ODD)]
+    },
+    "mount of a lake": lambda stack: {"mounts": [MountpointMount(bucket=DataLake(stack, "Lake"), prefix=ODD)]},
+    "access to a lake": lambda stack: {
+        "mounts": [],
+        "buckets": [BucketAccess(bucket=DataLake(stack, "Lake"), prefix=ODD, write=True)],
+    },
+    "S3 Files": lambda stack: {"mounts": [S3FilesMount(file_system=files_below(stack, DataLake(stack, "Lake")))]},
+}
+
+
+@pytest.mark.parametrize("use", BELOW.values(), ids=BELOW)
+def test_what_iam_reads_as_a_pattern_or_a_variable_stands_for_itself_in_a_prefix(
+    stack: cdk.Stack, use: Callable[[cdk.Stack], dict[str, Any]]
+) -> None:
+    storage = NodeStorage(stack, "Storage", **use(stack))
+    (listing,) = [each for each in granted(stack, storage) if actions(each) == {"s3:ListBucket"}]
+    assert listing["Condition"] == {"StringLike": {"s3:prefix": [PATTERN]}}
+    policies = json.dumps(Template.from_stack(stack).find_resources("AWS::IAM::Policy"))
+    assert f"/{PATTERN}" in policies
+    assert f"/{ODD}" not in policies
+
+
+def test_a_prefix_that_is_known_later_stays_what_it_is(stack: cdk.Stack) -> None:
+    prefix = cdk.CfnParameter(stack, "Prefix").value_as_string
+    bucket = s3.Bucket.from_bucket_name(stack, "Bucket", "general")
+    statements = granted(stack, NodeStorage(stack, "Storage", mounts=[MountpointMount(bucket=bucket, prefix=prefix)]))
+    (listing,) = [each for each in statements if actions(each) == {"s3:ListBucket"}]
+    assert listing["Condition"]["StringLike"]["s3:prefix"] == [{"Fn::Join": ["", [{"Ref": "Prefix"}, "*"]]}]

@@ -18,6 +18,7 @@ from training_storage.compute.mount_model import (
     directory_bucket_of,
     is_directory_bucket,
 )
+from training_storage.tiers._iam import keys_below
 
 
 def grant_mount(stack: cdk.Stack, grantee: iam.IGrantable, mount: Mount) -> None:
@@ -103,7 +104,7 @@ def _grant_bucket(grantee: iam.IGrantable, bucket: s3.IBucket, access: BucketAcc
         grantee=grantee,
         actions=["s3:ListBucket"],
         resource_arns=[bucket.bucket_arn],
-        conditions={"StringLike": {"s3:prefix": [f"{prefix}*"]}} if prefix else None,
+        conditions={"StringLike": {"s3:prefix": [keys_below(prefix)]}} if prefix else None,
     )
     actions = ["s3:GetObject"]
     if access.write:
@@ -111,7 +112,7 @@ def _grant_bucket(grantee: iam.IGrantable, bucket: s3.IBucket, access: BucketAcc
     if delete:
         actions.append("s3:DeleteObject")
     iam.Grant.add_to_principal(
-        grantee=grantee, actions=sorted(actions), resource_arns=[bucket.arn_for_objects(f"{prefix}*")]
+        grantee=grantee, actions=sorted(actions), resource_arns=[bucket.arn_for_objects(keys_below(prefix))]
     )
     _grant_key(grantee, access.key or bucket.encryption_key, write=access.write)
 

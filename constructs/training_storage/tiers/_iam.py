@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any, Final
 
 from aws_cdk import IResource, Stack
@@ -22,6 +23,18 @@ DELETE_ACTIONS: Final = ("s3:DeleteObject",)
 KEY_READ_ACTIONS: Final = ("kms:Decrypt",)
 KEY_WRITE_ACTIONS: Final = ("kms:Decrypt", "kms:GenerateDataKey")
 """Writing needs Decrypt too: the parts of a multipart upload are read back under the key."""
+
+
+_SPECIAL = re.compile(r"\$\{Token\[[^\]]*\]\}|[*?$]")
+
+
+def keys_below(prefix: str) -> str:
+    """Return the IAM pattern of the keys below a prefix; a ``*``, ``?`` or ``$`` that keys have stands for itself.
+
+    Unescaped it would open ``v10/`` with ``v?0/``, and ``${...}`` would be read as a variable (IAM User Guide, policy
+    variables).
+    """
+    return _SPECIAL.sub(lambda found: found[0] if len(found[0]) > 1 else f"${{{found[0]}}}", prefix) + "*"
 
 
 def as_json(scope: IConstruct, statement: iam.PolicyStatement) -> str:
@@ -77,9 +90,9 @@ def grant_bucket(
             grantee,
             LIST_ACTIONS,
             bucket.bucket_arn,
-            conditions={"StringLike": {"s3:prefix": [f"{prefix}*"]}} if prefix else None,
+            conditions={"StringLike": {"s3:prefix": [keys_below(prefix)]}} if prefix else None,
         ),
-        _grant(scope, bucket, grantee, object_actions, bucket.arn_for_objects(f"{prefix}*")),
+        _grant(scope, bucket, grantee, object_actions, bucket.arn_for_objects(keys_below(prefix))),
     ]
     if key is not None:
         grants.append(_grant(scope, key, grantee, key_actions, key.key_arn))

@@ -113,7 +113,7 @@ def service_statements(
         iam.PolicyStatement(
             sid="Objects",
             actions=list(OBJECT_ACTIONS),
-            resources=[bucket.arn_for_objects(f"{prefix}*")],
+            resources=[bucket.arn_for_objects(_iam.keys_below(prefix))],
             conditions=dict(ours),
         ),
         iam.PolicyStatement(
@@ -150,7 +150,7 @@ def key_statement(scope: Construct, bucket: s3.IBucket, key_arn: str, prefix: st
         conditions={
             "StringEquals": {"kms:ViaService": f"s3.{stack.region}.{stack.url_suffix}"},
             "StringLike": {
-                "kms:EncryptionContext:aws:s3:arn": [bucket.bucket_arn, bucket.arn_for_objects(f"{prefix}*")]
+                "kms:EncryptionContext:aws:s3:arn": [bucket.bucket_arn, bucket.arn_for_objects(_iam.keys_below(prefix))]
             },
         },
     )
@@ -187,7 +187,7 @@ def attach_to(
         )
         return None
     for resource_arn, reason in (
-        (bucket.arn_for_objects(f"{prefix}*"), "S3 Files serves every object under the prefix"),
+        (bucket.arn_for_objects(_iam.keys_below(prefix)), "S3 Files serves every object under the prefix"),
         (_arn(stack, "events", "rule", _RULE_NAMES), "S3 Files makes these rules itself; their names begin so"),
         (_arn(stack, "events", "rule", "*"), "S3 Files looks for its own rules among those of the account"),
     ):
