@@ -220,6 +220,28 @@ def test_objects_go_when_asked_for(stack: cdk.Stack) -> None:
     assert rules["incomplete-uploads"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 2}
 
 
+def test_checkpoints_go_and_the_data_sets_beside_them_stay(stack: cdk.Stack) -> None:
+    make(stack, expire_after=cdk.Duration.days(3), expire_prefixes=["checkpoints/", "tmp/"])
+    assert [(rule["Prefix"], rule["ExpirationInDays"]) for rule in lifecycle(stack) if "ExpirationInDays" in rule] == [
+        ("checkpoints/", 3),
+        ("tmp/", 3),
+    ]
+
+
+def test_rules_of_prefixes_have_ids_of_their_own(stack: cdk.Stack) -> None:
+    make(stack, expire_after=cdk.Duration.days(3), expire_prefixes=["checkpoints/", "tmp/"])
+    assert [rule["Id"] for rule in lifecycle(stack)] == ["incomplete-uploads", "expiry", "expiry2"]
+
+
+def test_a_prefix_that_expires_without_an_age_is_refused(stack: cdk.Stack) -> None:
+    assert "give expire_after" in refused(stack, expire_prefixes=["checkpoints/"])
+
+
+@pytest.mark.parametrize("prefix", ["checkpoints", "/checkpoints/", "/", ""])
+def test_a_prefix_that_would_reach_further_or_nothing_is_refused(stack: cdk.Stack, prefix: str) -> None:
+    assert "expire_prefixes" in refused(stack, expire_after=cdk.Duration.days(3), expire_prefixes=[prefix])
+
+
 @pytest.mark.parametrize("age", ["expire_after", "abort_incomplete_multipart_upload_after"])
 @pytest.mark.parametrize("hours", [0, 1, 36])
 def test_an_age_that_is_no_whole_day_is_refused(stack: cdk.Stack, age: str, hours: int) -> None:

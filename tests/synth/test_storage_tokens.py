@@ -112,7 +112,13 @@ LAKE_OTHERS = {"bucket", "encryption_key", "versioned", "removal_policy"}
 
 HOT = {"availability_zone_id": TEXT, "base_name": TEXT}
 HOT_AGES = ("expire_after", "abort_incomplete_multipart_upload_after")
-HOT_OTHERS = {"encryption_key", "removal_policy", "content_is_cache", "catalog"}
+HOT_OTHERS = {
+    "encryption_key",
+    "expire_prefixes",  # has a test of its own
+    "removal_policy",
+    "content_is_cache",
+    "catalog",
+}
 EXISTING_HOT = {"bucket_name": TEXT, "account": TEXT}
 EXISTING_HOT_OTHERS = {"encryption_key"}
 
@@ -338,6 +344,17 @@ def test_a_directory_bucket_takes_a_token_as_an_age(stack: cdk.Stack, argument: 
         rule.get("ExpirationInDays") or rule["AbortIncompleteMultipartUpload"]["DaysAfterInitiation"]
         for rule in found["Properties"]["LifecycleConfiguration"]["Rules"]
     ]
+
+
+def test_a_directory_bucket_takes_a_token_as_a_prefix_that_expires(stack: cdk.Stack) -> None:
+    hot(stack, expire_after=cdk.Duration.days(3), expire_prefixes=[token(stack, TEXT)])
+    (found,) = Template.from_stack(stack).find_resources("AWS::S3Express::DirectoryBucket").values()
+    assert {"Ref": "Text"} in [rule.get("Prefix") for rule in found["Properties"]["LifecycleConfiguration"]["Rules"]]
+
+
+def test_how_many_prefixes_expire_is_known_at_synth(stack: cdk.Stack) -> None:
+    with pytest.raises(ValidationError, match="as many as are known at synth"):
+        hot(stack, expire_after=cdk.Duration.days(3), expire_prefixes=token(stack, LIST))
 
 
 @pytest.mark.parametrize("argument", HOT_AGES)

@@ -46,6 +46,22 @@ def test_nothing_known_breaks_nothing() -> None:
     assert rules_broken(DirectoryBucketSettings()) == []
 
 
+# -- prefixes that expire
+
+
+def test_prefixes_beside_each_other_expire() -> None:
+    assert rules_broken(replace(NEW, expires=True, expire_prefixes=("a/", "ab/", None))) == []
+
+
+@pytest.mark.parametrize("prefixes", [("a/", "a/"), ("a/", "a/b/"), ("a/b/", "a/")])
+def test_a_prefix_in_another_one_is_named_with_the_one_to_keep(prefixes: tuple[str, str]) -> None:
+    assert "keep a/ alone" in said(replace(NEW, expires=True, expire_prefixes=prefixes))
+
+
+def test_an_age_known_at_deploy_is_an_age() -> None:
+    assert rules_broken(replace(NEW, expires=True, expire_after_days=None, expire_prefixes=("a/",))) == []
+
+
 # -- zones
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Final
 
 from training_storage.catalog import Catalog
 from training_storage.errors import Problem
 from training_storage.rules.base import Rule, rule
+from training_storage.rules.links import prefixes_overlap
 from training_storage.rules.network import ZONE_ID, ZONE_NAME
 from training_storage.rules.subject import Subject, catalog_of
 
@@ -33,6 +35,8 @@ class DirectoryBucketSettings(Subject):
         encryption_key: What is known of the ARN of the key.
         encryption_key_is_alias: Whether the key is given by an alias.
         expire_after_days: Age at which objects go.
+        expire_prefixes: Prefixes that the age is for; empty for every object. None in it is not known.
+        expires: Whether there is such an age, known or not.
         abort_incomplete_multipart_upload_after_days: Age at which incomplete uploads go.
         content_is_cache: Whether the content may be deleted with the bucket.
         deleted_with_stack: Whether the bucket is deleted with its stack.
@@ -47,6 +51,8 @@ class DirectoryBucketSettings(Subject):
     encryption_key: str | None = None
     encryption_key_is_alias: bool | None = None
     expire_after_days: float | None = None
+    expire_prefixes: tuple[str | None, ...] = ()
+    expires: bool | None = None
     abort_incomplete_multipart_upload_after_days: float | None = None
     content_is_cache: bool | None = None
     deleted_with_stack: bool | None = None
@@ -318,6 +324,47 @@ def _ages(settings: DirectoryBucketSettings) -> Iterator[Problem]:
 
 
 @rule(
+    id="directory-bucket.expire-prefixes",
+    statement="Prefixes that expire go with an age, end in a slash, begin with none, and do not overlap.",
+    reason="Without an age nothing expires; checkpoints would be checkpoints-best/ too, no key begins with a slash, "
+    "and an empty prefix is every object.",
+    source=f"{_LIFECYCLE}; differences of directory buckets",
+    passes=replace(_NEW, expires=True, expire_prefixes=("checkpoints/", "tmp/")),
+    fails=replace(_NEW, expires=True, expire_prefixes=("checkpoints",)),
+)
+def _expire_prefixes(settings: DirectoryBucketSettings) -> Iterator[Problem]:
+    prefixes = settings.expire_prefixes
+    if prefixes and settings.expires is False:
+        yield Problem(
+            what="prefixes that expire, and no age at which they do",
+            path="expire_prefixes",
+            value=", ".join(prefix or "..." for prefix in prefixes),
+            allowed="expire_prefixes with expire_after",
+            fix="give expire_after, or leave expire_prefixes out",
+        )
+    known = [prefix for prefix in prefixes if prefix is not None]
+    wrong = [prefix for prefix in known if not prefix.endswith("/") or prefix.startswith("/")]
+    for prefix in wrong:
+        inner = prefix.strip("/")
+        yield Problem(
+            what="not a prefix that can expire",
+            path="expire_prefixes",
+            value=prefix,
+            allowed="a prefix such as checkpoints/, ending in a slash and not beginning with one",
+            fix=f"write {inner}/" if inner else "leave expire_prefixes out, and every object expires",
+        )
+    for one, other in combinations((prefix for prefix in known if prefix not in wrong), 2):
+        if prefixes_overlap(one, other):
+            yield Problem(
+                what="one prefix lies in the other",
+                path="expire_prefixes",
+                value=f"{one}, {other}",
+                allowed="prefixes beside each other",
+                fix=f"keep {min(one, other, key=len)} alone",
+            )
+
+
+@rule(
     id="directory-bucket.cache-removal",
     statement="A bucket whose content is called a cache is one that is deleted with its stack.",
     reason="The flag lets the content be deleted with the bucket; on a bucket that is kept nothing would use it.",
@@ -347,6 +394,7 @@ DIRECTORY_BUCKET_RULES: Final[tuple[Rule[DirectoryBucketSettings], ...]] = (
     _account,
     _encryption_key,
     _ages,
+    _expire_prefixes,
     _cache_removal,
 )
 """Every rule of a directory bucket."""

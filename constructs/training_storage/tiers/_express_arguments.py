@@ -9,15 +9,17 @@ import aws_cdk as cdk
 from aws_cdk import aws_kms as kms
 from constructs import Construct
 
-from training_storage._arguments import CATALOG, DURATION, FLAG, KEY, REMOVAL, TEXT, Kind, has, optional
-from training_storage._tokens import concrete, literal_text
+from training_storage._arguments import CATALOG, DURATION, FLAG, KEY, LISTED_TEXTS, REMOVAL, TEXT, Kind, optional
+from training_storage._tokens import concrete
 from training_storage.errors import Problem
+from training_storage.tiers._kms import given_by_alias
 
 DIRECTORY_BUCKET_KINDS: Final[Mapping[str, Kind]] = {
     "availability_zone_id": TEXT,
     "base_name": optional(TEXT),
     "encryption_key": optional(KEY),
     "expire_after": optional(DURATION),
+    "expire_prefixes": LISTED_TEXTS,
     "abort_incomplete_multipart_upload_after": optional(DURATION),
     "removal_policy": optional(REMOVAL),
     "content_is_cache": FLAG,
@@ -40,10 +42,7 @@ def region_of(scope: Construct) -> str | None:
 
 def key_facts(key: kms.IKey | None) -> tuple[str | None, bool | None]:
     """Return what is known of a key's ARN, and whether the key is given by an alias."""
-    if key is None:
-        return None, None
-    arn = literal_text(key.key_arn)
-    return concrete(key.key_arn), has(key, "alias_name") or ":alias/" in arn
+    return (None if key is None else concrete(key.key_arn)), given_by_alias(key)
 
 
 def known_switches(**switches: object) -> list[Problem]:

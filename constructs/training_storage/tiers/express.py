@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import aws_cdk as cdk
@@ -42,8 +43,9 @@ class DirectoryBucket(DirectoryBucketBase):
     lost. ``content_is_cache`` says that the content may go too: a function then empties the bucket first. It does so
     only while the stack itself is deleted, or rolled back while it is being made; taking the bucket or the flag out of
     the stack deletes no object. Stop whoever writes before: an object that comes after the emptying keeps the bucket
-    from going, and is then removed by hand. An update that would replace the bucket leaves the old one behind with all
-    that is in it, whatever the policy.
+    from going. By hand, ``aws s3 rm s3://NAME --recursive`` removes objects and ``aws s3api abort-multipart-upload`` an
+    upload in progress; then delete the stack again. An update that would replace the bucket leaves the old one behind
+    with all that is in it, whatever the policy.
 
     Changing ``availability_zone_id`` or ``base_name`` means another bucket. The key is one for life: S3 refuses
     another one, and so does an update of the stack; take another ``base_name`` for another key.
@@ -55,6 +57,7 @@ class DirectoryBucket(DirectoryBucketBase):
             availability_zone_id="use1-az6",
             base_name="llama3-70b",
             expire_after=cdk.Duration.days(3),
+            expire_prefixes=["checkpoints/"],
         )
         hot.grant_read_write(role)
 
@@ -70,6 +73,8 @@ class DirectoryBucket(DirectoryBucketBase):
         encryption_key: Customer managed key, not an alias of one, for the life of the bucket. Whoever deploys needs
             ``kms:GenerateDataKey`` and ``kms:Decrypt`` on it. Left out, S3 encrypts with a key of its own (SSE-S3).
         expire_after: Age, counted from writing, at which objects go, whole days. Left out, they stay.
+        expire_prefixes: Prefixes such as ``checkpoints/`` that this age is for; data sets beside them stay. Left out,
+            it is for every object.
         abort_incomplete_multipart_upload_after: Age at which incomplete uploads are aborted, whole days. Left out, 7.
         removal_policy: RETAIN or DESTROY, see above. Left out, RETAIN.
         content_is_cache: Whether the content may be deleted with the bucket, DESTROY only. Left out, it may not.
@@ -94,6 +99,7 @@ class DirectoryBucket(DirectoryBucketBase):
         base_name: str | None = None,
         encryption_key: kms.IKey | None = None,
         expire_after: cdk.Duration | None = None,
+        expire_prefixes: Sequence[str] = (),
         abort_incomplete_multipart_upload_after: cdk.Duration | None = None,
         removal_policy: cdk.RemovalPolicy | None = None,
         content_is_cache: bool = False,
@@ -113,6 +119,8 @@ class DirectoryBucket(DirectoryBucketBase):
             encryption_key=key,
             encryption_key_is_alias=alias,
             expire_after_days=days(expire_after, "expire_after", problems),
+            expire_prefixes=tuple(concrete(prefix) for prefix in expire_prefixes),
+            expires=expire_after is not None,
             abort_incomplete_multipart_upload_after_days=days(
                 abort_after, "abort_incomplete_multipart_upload_after", problems
             ),
@@ -142,7 +150,9 @@ class DirectoryBucket(DirectoryBucketBase):
             location_name=availability_zone_id,
             data_redundancy=_redundancy(settings.availability_zone_id),
             bucket_encryption=_encryption(encryption_key),
-            lifecycle_configuration=_lifecycle(expire_after, abort_after or cdk.Duration.days(DEFAULT_ABORT_DAYS)),
+            lifecycle_configuration=_lifecycle(
+                expire_after, expire_prefixes, abort_after or cdk.Duration.days(DEFAULT_ABORT_DAYS)
+            ),
         )
         self.resource.apply_removal_policy(removal_policy)
         keep_on_replacement(self.resource)
@@ -264,7 +274,7 @@ def _encryption(key: kms.IKey | None) -> s3express.CfnDirectoryBucket.BucketEncr
 
 
 def _lifecycle(
-    expire_after: cdk.Duration | None, abort_after: cdk.Duration
+    expire_after: cdk.Duration | None, expire_prefixes: Sequence[str], abort_after: cdk.Duration
 ) -> s3express.CfnDirectoryBucket.LifecycleConfigurationProperty:
     rules = [
         s3express.CfnDirectoryBucket.RuleProperty(
@@ -276,9 +286,13 @@ def _lifecycle(
         )
     ]
     if expire_after is not None:
-        rules.append(
+        rules += [
             s3express.CfnDirectoryBucket.RuleProperty(
-                id="expiry", status="Enabled", expiration_in_days=expire_after.to_days()
+                id=f"expiry{number if number > 1 else ''}",
+                status="Enabled",
+                prefix=prefix,
+                expiration_in_days=expire_after.to_days(),
             )
-        )
+            for number, prefix in enumerate(expire_prefixes or [None], start=1)
+        ]
     return s3express.CfnDirectoryBucket.LifecycleConfigurationProperty(rules=rules)
