@@ -1,7 +1,9 @@
 """What people pass by mistake, named before anything is made: a name in place of a resource, text in place of a number.
 
 Python checks no types when a program runs, and what reaches the CDK so comes back as an error of another language. Each
-construct looks at the kinds of its arguments first; a value that is only known at deploy passes.
+construct looks at the kinds of its arguments first. A value that is only known at deploy passes where it has the form
+that the CDK has for it there: text for text, a number for a number, an ``IResolvable`` for True or False. Nothing else
+does: an ARN or an id that is a token is no more a role or a security group than one that is written out.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Final
 
 import aws_cdk as cdk
 
-from training_storage._tokens import is_concrete
+from training_storage._tokens import is_concrete, is_list_token
 from training_storage.catalog import Catalog
 from training_storage.errors import Problem
 
@@ -25,15 +27,17 @@ class Kind:
 
     Attributes:
         allowed: In words, for the message.
-        fits: Whether a value that is known at synth is one.
+        fits: Whether a value is one; tokens in the form of text, of a number or of a list are asked like other values.
         fix: What to write in its place.
         optional: Whether it can be left out.
+        resolvable: Whether an ``IResolvable`` of the CDK will do as well.
     """
 
     allowed: str
     fits: Callable[[object], bool]
     fix: str = ""
     optional: bool = False
+    resolvable: bool = False
 
 
 def optional(kind: Kind) -> Kind:
@@ -51,7 +55,7 @@ def misfits(arguments: Mapping[str, tuple[object, Kind]]) -> list[Problem]:
         Problem(
             what="no value" if value is None else f"not what this argument takes, but {_described(value)}",
             path=path,
-            value=value if isinstance(value, str | int | float) else None,
+            value=value if isinstance(value, str | int | float) and is_concrete(value) else None,
             allowed=kind.allowed,
             fix=kind.fix,
         )
@@ -73,20 +77,14 @@ def misfits_among(kinds: Mapping[str, Kind], values: Mapping[str, object]) -> li
 def _fits(value: object, kind: Kind) -> bool:
     if value is None:
         return kind.optional
-    return kind.fits(value) or _known_later(value)
-
-
-def _known_later(value: object) -> bool:
-    """Whether a value is a token; CDK is only asked about what can be one, since it cannot take our own classes."""
-    if isinstance(value, str | int | float | list | tuple):
-        items = value if isinstance(value, list | tuple) else [value]
-        return all(isinstance(each, str | int | float) for each in items) and not is_concrete(value)
-    return has(value, "resolve", "creation_stack")
+    return kind.fits(value) or (kind.resolvable and has(value, "resolve", "creation_stack"))
 
 
 def _described(value: object) -> str:
     name = type(value).__name__
-    return f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+    what = f"{'an' if name[0].lower() in 'aeiou' else 'a'} {name}"
+    later = isinstance(value, str | int | float | list | tuple) and not is_concrete(value)
+    return f"{what} that is only known at deploy" if later else what
 
 
 def _whole(value: object) -> bool:
@@ -134,7 +132,13 @@ def sequence_of(allowed: str, *types: type) -> Kind:
 
 TEXT: Final = Kind(allowed="text", fits=lambda value: isinstance(value, str))
 TEXTS: Final = Kind(allowed="a list of texts", fits=_texts, fix="put each text in a list")
-FLAG: Final = Kind(allowed="True or False", fits=lambda value: isinstance(value, bool))
+LISTED_TEXTS: Final = replace(
+    TEXTS,
+    allowed="a list of texts, as many as are known at synth",
+    fits=lambda value: _texts(value) and not is_list_token(value),
+)
+"""Texts that are put one by one into something else; those of a list token have no number."""
+FLAG: Final = Kind(allowed="True or False", fits=lambda value: isinstance(value, bool), resolvable=True)
 WHOLE: Final = Kind(allowed="a whole number", fits=_whole)
 NUMBER: Final = Kind(allowed="a number", fits=_number)
 CATALOG: Final = Kind(
@@ -170,5 +174,9 @@ LOG_GROUP: Final = resource(
     "a log group", "log_group_name", "logs.LogGroup.from_log_group_name, or a log group of your app"
 )
 USER_DATA: Final = resource("user data", "render", "ec2.UserData.for_linux")
+SUBNET_OR_SEVERAL: Final = replace(
+    SUBNET, fits=lambda value: (isinstance(value, list | tuple) and len(value) != 1) or SUBNET.fits(value)
+)
+"""Several subnets, or none, are a rule's to refuse, which says why there is only one; one in a list is another kind."""
 CLIENT: Final = resource("a client with connections", "connections", "a fleet, an instance or a security group")
 GRANTEE: Final = resource("a principal", "grant_principal", "a role, or what carries one")

@@ -41,6 +41,11 @@ def is_concrete(value: object) -> bool:
     return not Token.is_unresolved(value)
 
 
+def is_list_token(value: object) -> bool:
+    """Whether a list is one whose items are only known at deploy; Python sees a list of one text."""
+    return isinstance(value, list | tuple) and any(isinstance(each, str) and _MARKS[1] in each for each in value)
+
+
 def concrete(value: T | None) -> T | None:
     """Return the value, or None where it is a token or not given."""
     return value if value is not None and is_concrete(value) else None

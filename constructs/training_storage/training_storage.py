@@ -13,8 +13,8 @@ from training_storage._arguments import (
     CLIENT,
     FLAG,
     GRANTEE,
+    LISTED_TEXTS,
     SUBNET,
-    TEXTS,
     USER_DATA,
     VPC,
     Kind,
@@ -158,7 +158,7 @@ class TrainingStorage(Construct):
                 "client": (client, CLIENT),
                 "role": (role, GRANTEE),
                 "user_data": (user_data, optional(USER_DATA)),
-                "user_commands": (user_commands, TEXTS),
+                "user_commands": (user_commands, LISTED_TEXTS),
                 "signal": (signal, optional(_SIGNAL)),
             }
         )

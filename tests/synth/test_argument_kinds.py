@@ -129,6 +129,32 @@ def test_what_no_argument_takes_is_named(stack: cdk.Stack, kind: type, name: str
     refuse(lambda: kind(stack, "Made", **{**given, name: value}), stack, name)
 
 
+@pytest.mark.parametrize("form", ["text", "number", "list", "resolvable"])
+@pytest.mark.parametrize(("kind", "name"), EVERY, ids=lambda each: each if isinstance(each, str) else each.__name__)
+def test_a_token_is_taken_or_named_in_every_argument(stack: cdk.Stack, kind: type, name: str, form: str) -> None:
+    tokens: dict[str, Callable[[], object]] = {
+        "text": lambda: cdk.Fn.import_value("network"),
+        "number": lambda: cdk.CfnParameter(stack, "Number", type="Number").value_as_number,
+        "list": lambda: cdk.CfnParameter(stack, "List", type="CommaDelimitedList").value_as_list,
+        "resolvable": lambda: cdk.Fn.condition_if("Large", 1, 2),
+    }
+    given = {**right(kind, stack), name: tokens[form]()}
+    before = [child.node.id for child in stack.node.children]
+    try:
+        kind(stack, "Made", **given)
+    except ValidationError as refused:  # an argument that goes with another one may be what is named
+        assert refused.problems  # noqa: PT017
+        assert [child.node.id for child in stack.node.children] == before
+
+
+@pytest.mark.parametrize("kind", [LustreFileSystem, S3FileSystem, GpuFleet])
+def test_one_subnet_in_a_list_is_named(stack: cdk.Stack, kind: type) -> None:
+    given = right(kind, stack)
+    assert "a subnet of the CDK" in refuse(
+        lambda: kind(stack, "Made", **{**given, "subnet": [given["subnet"]]}), stack, "subnet"
+    )
+
+
 @pytest.mark.parametrize(
     ("kind", "name"),
     [each for each in EVERY if inspect.signature(each[0].__init__).parameters[each[1]].default is not None],  # type: ignore[misc]

@@ -14,12 +14,12 @@ from training_storage._arguments import (
     CATALOG,
     DURATION,
     FLAG,
+    LISTED_TEXTS,
     MOMENT,
     ROLE,
     SECURITY_GROUP,
-    SUBNET,
+    SUBNET_OR_SEVERAL,
     TEXT,
-    TEXTS,
     USER_DATA,
     VPC,
     WHOLE,
@@ -35,8 +35,7 @@ from training_storage.errors import Problem
 
 FLEET_KINDS: Final[Mapping[str, Kind]] = {
     "vpc": VPC,
-    # Several subnets have a message of their own.
-    "subnet": replace(SUBNET, fits=lambda value: isinstance(value, list | tuple) or SUBNET.fits(value)),
+    "subnet": SUBNET_OR_SEVERAL,
     "instance_type": replace(TEXT, allowed="the EC2 name of a type, such as p5en.48xlarge"),
     "instance_count": WHOLE,
     "max_instance_count": optional(WHOLE),
@@ -67,7 +66,7 @@ FLEET_KINDS: Final[Mapping[str, Kind]] = {
             fix="NodeStorage(..., mounts=[...])",
         )
     ),
-    "user_commands": replace(TEXTS, allowed="a list of shell lines", fix="put each line in a list"),
+    "user_commands": replace(LISTED_TEXTS, allowed="a list of shell lines", fix="put each line in a list"),
     "user_data": optional(USER_DATA),
     "root_volume_gib": WHOLE,
     "root_device_name": optional(TEXT),

@@ -12,9 +12,9 @@ from training_storage._arguments import (
     CATALOG,
     FLAG,
     KEY,
+    LISTED_TEXTS,
     NUMBER,
     TEXT,
-    TEXTS,
     WHOLE,
     Kind,
     has,
@@ -68,19 +68,25 @@ _S3_FILES: Final = Kind(
 )
 _REGION: Final = Kind(
     allowed="a region such as us-east-1",
-    fits=lambda value: isinstance(value, str) and re.fullmatch(r"[a-z]{2,}(-[a-z]+)+-\d+", value) is not None,
+    fits=lambda value: (
+        isinstance(value, str)
+        and (not is_concrete(value) or re.fullmatch(r"[a-z]{2,}(-[a-z]+)+-\d+", value) is not None)
+    ),
 )
 _OWNER: Final = Kind(
     allowed="a user or group id, 1 or more: Mountpoint gives files to no root",
     # mypy does not see that WHOLE has looked at the kind.
-    fits=lambda value: WHOLE.fits(value) and value >= 1,  # type: ignore[operator]
+    fits=lambda value: WHOLE.fits(value) and (not is_concrete(value) or value >= 1),  # type: ignore[operator]
 )
 _TTL: Final = Kind(allowed="seconds, minimal or indefinite", fits=lambda value: TEXT.fits(value) or WHOLE.fits(value))
 _LUSTRE_KINDS: Final[Mapping[str, Kind]] = {
     "file_system": _FILE_SYSTEM,
     "path": TEXT,
     "efa": FLAG,
-    "on_tcp": Kind(allowed=" or ".join(_ON_TCP), fits=lambda value: value in _ON_TCP),
+    "on_tcp": Kind(
+        allowed=" or ".join(_ON_TCP),
+        fits=lambda value: isinstance(value, str) and (not is_concrete(value) or value in _ON_TCP),
+    ),
     "gds": FLAG,
     "checkpoints": optional(TEXT),
     "scratch": optional(TEXT),
@@ -113,7 +119,7 @@ _MOUNTPOINT_KINDS: Final[Mapping[str, Kind]] = {
     "transfer_acceleration": FLAG,
     "dual_stack": FLAG,
     "endpoint_url": optional(TEXT),
-    "bind": TEXTS,
+    "bind": LISTED_TEXTS,
     "otlp_endpoint": optional(TEXT),
     "otlp_export_interval_seconds": optional(WHOLE),
     "log_metrics": FLAG,
@@ -157,7 +163,7 @@ def kind_problems(
             "mounts": (mounts, _list_of("a list of mounts", LustreMount, MountpointMount, S3FilesMount)),
             "buckets": (buckets, _list_of("a list of BucketAccess", BucketAccess)),
             "environment": (environment, Kind(allowed="texts by their names", fits=_are_texts_by_name)),
-            "directories": (directories, TEXTS),
+            "directories": (directories, LISTED_TEXTS),
             "local_nvme_gb": (local_nvme_gb, optional(NUMBER)),
             "checkpoint_path": (checkpoint_path, optional(TEXT)),
             "catalog": (catalog, optional(CATALOG)),

@@ -30,11 +30,11 @@ _NVME: Final = "/opt/dlami/nvme"
 _NOT_NEGATIVE: Final = Kind(
     allowed="a number, 0 or more, known at synth",
     # mypy does not see that NUMBER has looked at the kind.
-    fits=lambda value: NUMBER.fits(value) and is_concrete(value) and value >= 0,  # type: ignore[operator]
+    fits=lambda value: NUMBER.fits(value) and (not is_concrete(value) or value >= 0),  # type: ignore[operator]
 )
 _COUNT: Final = Kind(
     allowed="a whole number, 1 or more, known at synth",
-    fits=lambda value: WHOLE.fits(value) and is_concrete(value) and value >= 1,  # type: ignore[operator]
+    fits=lambda value: WHOLE.fits(value) and (not is_concrete(value) or value >= 1),  # type: ignore[operator]
 )
 
 

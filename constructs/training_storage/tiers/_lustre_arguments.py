@@ -15,7 +15,7 @@ from training_storage._arguments import (
     LOG_GROUP,
     REMOVAL,
     SECURITY_GROUP,
-    SUBNET,
+    SUBNET_OR_SEVERAL,
     TEXT,
     VPC,
     WHOLE,
@@ -32,12 +32,9 @@ _RETENTION: Final = Kind(
     fits=lambda value: isinstance(value, logs.RetentionDays),
     fix="logs.RetentionDays.SIX_MONTHS",
 )
-_SUBNET_OR_SEVERAL: Final = replace(SUBNET, fits=lambda value: isinstance(value, list | tuple) or SUBNET.fits(value))
-"""Several subnets are a rule's to refuse, which says why there is only one."""
-
 LUSTRE_KINDS: Final[Mapping[str, Kind]] = {
     "vpc": VPC,
-    "subnet": _SUBNET_OR_SEVERAL,
+    "subnet": SUBNET_OR_SEVERAL,
     "storage_capacity_gib": optional(WHOLE),
     "deployment_type": TEXT,
     "storage_type": TEXT,

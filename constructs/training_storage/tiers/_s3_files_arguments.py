@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from aws_cdk import aws_s3files as s3files
@@ -16,7 +16,7 @@ from training_storage._arguments import (
     REMOVAL,
     ROLE,
     SECURITY_GROUP,
-    SUBNET,
+    SUBNET_OR_SEVERAL,
     TEXT,
     VPC,
     WHOLE,
@@ -57,9 +57,6 @@ class S3FilesImportRule:
 DEFAULT_IMPORT_RULES: Final = (S3FilesImportRule(),)
 """What the service does where nothing is said."""
 
-_SUBNET_OR_SEVERAL: Final = replace(SUBNET, fits=lambda value: isinstance(value, list | tuple) or SUBNET.fits(value))
-"""Several subnets are a rule's to refuse, which says why there is only one."""
-
 _SECURITY_GROUPS: Final = Kind(
     allowed="a list of security groups of the CDK",
     fits=lambda value: isinstance(value, list | tuple) and all(has(each, "security_group_id") for each in value),
@@ -75,7 +72,7 @@ _IMPORT_RULES: Final = Kind(
 S3_FILES_KINDS: Final[Mapping[str, Kind]] = {
     "bucket": BUCKET_OR_LAKE,
     "vpc": VPC,
-    "subnet": _SUBNET_OR_SEVERAL,
+    "subnet": SUBNET_OR_SEVERAL,
     "prefix": TEXT,
     "expire_after": optional(DURATION),
     "import_rules": optional(_IMPORT_RULES),
