@@ -349,7 +349,8 @@ def _express(draw: st.DrawFn, region: str, zone: str) -> Data:
 def _s3_files(draw: st.DrawFn) -> Data:
     out = draw(_optional({}, {"read_only": st.booleans(), "root_access": st.booleans()}))
     if draw(st.sampled_from([True, False, False])):
-        return out | {"file_system_id": draw(_ids("fs")), "security_group_id": draw(_ids("sg"))}
+        ids = st.text("0123456789abcdef", min_size=17, max_size=40).map(lambda tail: f"fs-{tail}")
+        return out | {"file_system_id": draw(ids), "security_group_id": draw(_ids("sg"))}
     removal = st.sampled_from(["retain", "delete"])
     new = {"expire_after": days(1, 365), "removal": removal, "security_group_id": _ids("sg")}
     return out | draw(_optional({}, new))

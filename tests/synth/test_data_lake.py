@@ -527,3 +527,20 @@ def test_a_lake_of_a_nested_stack_carries_the_id_of_that_stack(stack: cdk.Stack)
     DataLake(nested, "Lake")
     ((head, _),) = generated(nested)
     assert head.startswith("storage-")
+
+
+@pytest.mark.parametrize(
+    "alias",
+    [
+        lambda stack: kms.Alias.from_alias_name(stack, "Alias", "alias/lake"),
+        lambda stack: kms.Alias(stack, "Alias", alias_name="alias/lake", target_key=kms.Key(stack, "Mine")),
+        lambda stack: kms.Key.from_key_arn(stack, "Alias", "arn:aws:kms:us-east-1:111111111111:alias/lake"),
+    ],
+    ids=["name", "own", "arn"],
+)
+@pytest.mark.parametrize("existing", [False, True])
+def test_an_alias_is_no_key_to_give_rights_on(stack: cdk.Stack, alias: Any, existing: bool) -> None:
+    bucket = s3.Bucket.from_bucket_name(stack, "Theirs", "their-lake") if existing else None
+    with pytest.raises(ValidationError, match="an alias") as caught:
+        DataLake(stack, "Lake", bucket=bucket, encryption_key=alias(stack))
+    assert {problem.path for problem in caught.value.problems} == {"encryption_key"}

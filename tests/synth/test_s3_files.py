@@ -527,3 +527,15 @@ def test_rules_of_security_groups_are_resources_of_their_own(stack: cdk.Stack) -
     made = files(stack)
     made.allow_client(client(stack))
     assert len(resources(stack, INGRESS)) == len(resources(stack, EGRESS)) == 1
+
+
+def test_the_key_of_the_bucket_is_no_alias(stack: cdk.Stack) -> None:
+    alias = kms.Alias.from_alias_name(stack, "Alias", "alias/lake")
+    bucket = s3.Bucket(stack, "Theirs", versioned=True, encryption_key=alias)
+    assert paths(refused(stack, bucket=bucket)) == ["bucket"]
+
+
+def test_the_key_of_the_file_system_is_one_of_its_region(app: cdk.App) -> None:
+    stack = known_stack(app)
+    key = kms.Key.from_key_arn(stack, "Key", KEY_ARN.replace(REGION, "eu-west-1"))
+    assert paths(refused(stack, encryption_key=key)) == ["encryption_key"]

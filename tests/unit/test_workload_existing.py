@@ -218,3 +218,39 @@ def test_a_role_of_another_account_is_refused_where_the_account_is_known() -> No
 def test_what_is_no_role_is_refused(role: str) -> None:
     compute = {"instance_type": "p5.48xlarge", "instance_count": 20, "role_arn": role}
     assert problems(compute=compute) == {"compute.role_arn"}
+
+
+KEY = "arn:aws:kms:us-east-1:111111111111:key/01234567-89ab-cdef-0123-456789abcdef"
+
+
+@pytest.mark.parametrize("section", ["express", "data_lake"])
+def test_an_alias_is_no_key_to_give_rights_on(section: str) -> None:
+    assert problems(**{section: {"kms_key_arn": KEY.replace("key/", "alias/")}}) == {f"{section}.kms_key_arn"}
+    workload_from_dict(data(**{section: {"kms_key_arn": KEY}}))
+
+
+@pytest.mark.parametrize("base", ["hot--use1-az6", "hot--use1-az6--x-s3", "xn--hot", "sthree-hot", "a-s3alias"])
+def test_a_base_name_is_one_that_the_construct_takes(base: str) -> None:
+    assert problems(express={"base_name": base}) == {"express.base_name"}
+
+
+def test_a_name_that_is_too_long_is_none_of_a_directory_bucket() -> None:
+    longest = f"{'a' * 47}--use1-az6--x-s3"
+    workload_from_dict(data(express={"bucket_names": [longest]}))
+    assert problems(express={"bucket_names": [f"a{longest}"]}) == {"express.bucket_names[0]"}
+    assert problems(mountpoint={"cache": "express", "cache_bucket": f"a{longest}"}) == {"mountpoint.cache_bucket"}
+
+
+def test_a_shared_cache_does_not_lie_in_the_hot_tier() -> None:
+    hot = f"hot--{ZONE}--x-s3"
+    given: dict[str, Any] = {
+        "express": {"bucket_names": [hot]},
+        "mountpoint": {"cache": "express", "cache_bucket": hot},
+    }
+    assert problems(**given) == {"mountpoint.cache_bucket"}
+
+
+@pytest.mark.parametrize("digits", [3, 16, 41])
+def test_an_id_of_s3_files_is_one_that_the_construct_takes(digits: int) -> None:
+    given = {"file_system_id": f"fs-{'0' * digits}", "security_group_id": "sg-0123456789abcdef0"}
+    assert problems(s3_files=given) == {"s3_files.file_system_id"}

@@ -36,6 +36,7 @@ class DataLakeSettings:
         bucket_name: Name of a new bucket.
         encryption: ``s3`` or ``kms``.
         encryption_key: Whether a key is given.
+        encryption_key_is_alias: Whether the key is given by an alias.
         new_bucket_options: Options given that can shape a new bucket only.
         checkpoints_to_infrequent_access_after_days: Age at which checkpoints go to S3 Standard-IA.
         noncurrent_versions_expire_after_days: Age at which noncurrent versions go.
@@ -47,6 +48,7 @@ class DataLakeSettings:
     bucket_name: str | None = None
     encryption: str | None = None
     encryption_key: bool | None = None
+    encryption_key_is_alias: bool | None = None
     new_bucket_options: tuple[str, ...] = ()
     checkpoints_to_infrequent_access_after_days: float | None = None
     noncurrent_versions_expire_after_days: float | None = None
@@ -118,6 +120,25 @@ def _encryption(settings: DataLakeSettings) -> Iterator[Problem]:
 
 
 @rule(
+    id="data-lake.encryption-key",
+    statement="The key is given itself and not by an alias.",
+    reason="IAM and key policies name keys by their ARN: rights on an alias are rights on nothing, and nobody could "
+    "read or write the lake.",
+    source="AWS KMS Developer Guide, specifying KMS keys in IAM policy statements",
+    passes=replace(_NEW, encryption_key=True, encryption_key_is_alias=False),
+    fails=replace(_NEW, encryption_key=True, encryption_key_is_alias=True),
+)
+def _encryption_key(settings: DataLakeSettings) -> Iterator[Problem]:
+    if settings.encryption_key_is_alias:
+        yield Problem(
+            what="an alias, and rights cannot be given on one",
+            path="encryption_key",
+            allowed="the key itself, by an ARN that ends in key/ID",
+            fix="take the ARN from `aws kms describe-key --key-id ALIAS`, or a kms.Key of your app",
+        )
+
+
+@rule(
     id="data-lake.existing-bucket",
     statement="An existing bucket is taken as it is: options of a new bucket do not go with it.",
     reason="Its owner sets its name, encryption, versioning and lifecycle; the options would silently do nothing.",
@@ -175,6 +196,7 @@ def _infrequent_access_age(settings: DataLakeSettings) -> Iterator[Problem]:
 DATA_LAKE_RULES: Final[tuple[Rule[DataLakeSettings], ...]] = (
     _bucket_name,
     _encryption,
+    _encryption_key,
     _existing_bucket,
     _ages,
     _infrequent_access_age,

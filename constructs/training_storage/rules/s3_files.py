@@ -61,6 +61,8 @@ class S3FilesSettings(Subject):
         directory_bucket: Whether the bucket is a directory bucket.
         versioned: Whether the bucket's versioning is enabled.
         bucket_encryption: Default encryption of the bucket as the S3 API names it, such as ``aws:kms``.
+        bucket_key_is_alias: Whether the key of the bucket is given by an alias.
+        encryption_key: What is known of the ARN of the file system's own key.
         prefix: Key prefix of the file system; empty for the whole bucket.
         import_rules: Import rules.
         expire_after_days: Days without access after which data leaves the file system's own storage.
@@ -76,6 +78,8 @@ class S3FilesSettings(Subject):
     directory_bucket: bool | None = None
     versioned: bool | None = None
     bucket_encryption: str | None = None
+    bucket_key_is_alias: bool | None = None
+    encryption_key: str | None = None
     prefix: str | None = None
     import_rules: tuple[ImportSettings, ...] | None = None
     expire_after_days: float | None = None
@@ -180,6 +184,43 @@ def _bucket_encryption(settings: S3FilesSettings) -> Iterator[Problem]:
             path="bucket",
             value=settings.bucket_encryption,
             allowed="SSE-S3 (AES256) or SSE-KMS (aws:kms)",
+        )
+
+
+@rule(
+    id="s3-files.bucket-key",
+    statement="The key of the bucket is known by itself and not by an alias.",
+    reason="The service role gets its rights on that ARN, and rights on an alias are rights on nothing: the file "
+    "system would stay in creating for ever.",
+    source=f"{_PREREQUISITES}; AWS KMS Developer Guide, specifying KMS keys in IAM policy statements",
+    passes=replace(_NEW, bucket_key_is_alias=False),
+    fails=replace(_NEW, bucket_key_is_alias=True),
+)
+def _bucket_key(settings: S3FilesSettings) -> Iterator[Problem]:
+    if settings.bucket_key_is_alias:
+        yield Problem(
+            what="the key of the bucket is given by an alias, and rights cannot be given on one",
+            path="bucket",
+            allowed="a bucket with its key itself: a kms.Key of your app, or kms.Key.from_key_arn(...key/ID)",
+        )
+
+
+@rule(
+    id="s3-files.encryption-key",
+    statement="The key of the file system is one of its region.",
+    reason="AWS KMS keys are used in their own region.",
+    source="S3 Files API reference, CreateFileSystem",
+    passes=replace(_NEW, encryption_key="arn:aws:kms:us-east-1:111111111111:key/0a1b"),
+    fails=replace(_NEW, encryption_key="arn:aws:kms:eu-west-1:111111111111:key/0a1b"),
+)
+def _encryption_key(settings: S3FilesSettings) -> Iterator[Problem]:
+    parts = (settings.encryption_key or "").split(":")
+    if len(parts) == 6 and parts[3] and settings.region is not None and parts[3] != settings.region:
+        yield Problem(
+            what=f"a key of {parts[3]}, and the file system is in {settings.region}",
+            path="encryption_key",
+            value=settings.encryption_key,
+            allowed=f"a key of {settings.region}",
         )
 
 
@@ -369,6 +410,8 @@ S3_FILES_RULES: Final[tuple[Rule[S3FilesSettings], ...]] = (
     _bucket_kind,
     _bucket_versioning,
     _bucket_encryption,
+    _bucket_key,
+    _encryption_key,
     _bucket_place,
     _prefix,
     _import_rules,

@@ -1,10 +1,14 @@
-"""The key policy statement that lets FSx read and write linked buckets that a key encrypts."""
+"""Keys: the statement that lets FSx read and write linked buckets that a key encrypts, and keys that are aliases."""
 
 from __future__ import annotations
 
 from aws_cdk import ArnFormat, Stack
 from aws_cdk import aws_iam as iam
+from aws_cdk import aws_kms as kms
 from constructs import IConstruct
+
+from training_storage._arguments import has
+from training_storage._tokens import literal_text
 
 FSX_KEY_ACTIONS = ("kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*")
 """As the FSx for Lustre User Guide lists them for server-side encrypted buckets."""
@@ -46,3 +50,8 @@ def fsx_statement(scope: IConstruct, bucket_arn: str) -> iam.PolicyStatement:
             "ArnLike": {"aws:PrincipalArn": role},
         },
     )
+
+
+def given_by_alias(key: kms.IKey | None) -> bool | None:
+    """Return whether a key is given by an alias, as far as its ARN is known; None without a key."""
+    return None if key is None else has(key, "alias_name") or ":alias/" in literal_text(key.key_arn)

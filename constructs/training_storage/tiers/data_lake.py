@@ -151,6 +151,9 @@ class DataLake(Construct):
             bucket_name=concrete(bucket_name),
             encryption=concrete(encryption) or ("kms" if bucket is None and encryption is None else None),
             encryption_key=encryption_key is not None,
+            encryption_key_is_alias=_kms.given_by_alias(
+                encryption_key or (None if bucket is None else bucket.encryption_key)
+            ),
             new_bucket_options=tuple(name for name, value in shaping.items() if value is not None),
             **{f"{name}_days": days(age, name, problems) for name, age in ages.items()},
         )

@@ -19,6 +19,7 @@ from training_storage.errors import Problem, ValidationError
 from training_storage.rules.base import find_problems
 from training_storage.rules.s3_files import DEFAULT_EXPIRE_DAYS, S3_FILES_RULES, S3FilesSettings
 from training_storage.tiers import _s3_files_role
+from training_storage.tiers._kms import given_by_alias
 from training_storage.tiers._removal import keep_on_replacement, require_keep_or_delete
 from training_storage.tiers._s3_files_arguments import (
     DEFAULT_IMPORT_RULES,
@@ -158,6 +159,8 @@ class S3FileSystem(S3FileSystemBase):
             directory_bucket=facts.directory,
             versioned=facts.versioned,
             bucket_encryption=facts.encryption,
+            bucket_key_is_alias=given_by_alias(facts.key),
+            encryption_key=None if encryption_key is None else concrete(encryption_key.key_arn),
             prefix=concrete(prefix),
             import_rules=import_settings(rules),
             expire_after_days=days(expire_after, "expire_after", problems),

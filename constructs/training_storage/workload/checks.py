@@ -18,9 +18,10 @@ from training_storage.rules.lustre import LUSTRE_RULES, LUSTRE_WORKLOAD_PATHS, L
 from training_storage.rules.lustre_settings import client_os
 from training_storage.rules.network import NETWORK_RULES, NETWORK_WORKLOAD_PATHS, NetworkSettings
 from training_storage.units import GIB
+from training_storage.workload.buckets import object_storage_problems
 from training_storage.workload.model import Compute, TypeFacts, Workload
 from training_storage.workload.section import Refused, Section, shorten
-from training_storage.workload.storage import Express, Link, Lustre, Mountpoint
+from training_storage.workload.storage import DataLakeSettings, Express, Link, Lustre, Mountpoint, S3Files
 
 _MANY_LINKS = 50
 _FACTS = "accelerators, network_cards, efa_interfaces, primary_card_has_efa, network_gbps and architecture"
@@ -68,7 +69,19 @@ def check(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
     """Yield every problem of what is readable."""
     yield from _region(draft, catalog)
     yield from _arns(draft, catalog)
-    yield from _directory_buckets(draft)
+    express, mountpoint, s3_files, lake = (
+        draft.sections[name] for name in ("express", "mountpoint", "s3_files", "data_lake")
+    )
+    assert isinstance(express, Express) and isinstance(mountpoint, Mountpoint)  # noqa: S101, PT018 - narrows for mypy
+    assert isinstance(s3_files, S3Files) and isinstance(lake, DataLakeSettings)  # noqa: S101, PT018 - narrows for mypy
+    yield from object_storage_problems(
+        express=express,
+        mountpoint=mountpoint,
+        s3_files=s3_files,
+        lake=lake,
+        zone=draft.text("availability_zone_id"),
+        catalog=catalog,
+    )
     yield from _network(draft)
     compute, lustre = draft.sections["compute"], draft.sections["lustre"]
     assert isinstance(compute, Compute) and isinstance(lustre, Lustre)  # noqa: S101, PT018 - narrows types for mypy
@@ -146,34 +159,6 @@ def _arns(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
             value=shorten(role),
             allowed=f"a role of account {shorten(account)}: instances take roles of their own account only",
         )
-
-
-def _directory_buckets(draft: Draft) -> Iterator[Problem]:
-    """Directory buckets that are there already stand in the zone of the fleet."""
-    zone = draft.text("availability_zone_id")
-    express, mountpoint = draft.sections["express"], draft.sections["mountpoint"]
-    assert isinstance(express, Express) and isinstance(mountpoint, Mountpoint)  # noqa: S101, PT018 - narrows for mypy
-    named: list[tuple[str, str | None]] = [
-        (f"express.bucket_names[{index}]", name) for index, name in enumerate(express.bucket_names or ())
-    ]
-    named.append(("mountpoint.cache_bucket", mountpoint.cache_bucket))
-    for path, name in named:
-        if name is not None and zone is not None and not name.endswith(f"--{zone}--x-s3"):
-            yield Problem(
-                what=f"is a directory bucket of another zone than {shorten(zone)}",
-                path=path,
-                value=shorten(name),
-                allowed=f"a bucket whose name ends in --{shorten(zone)}--x-s3",
-                fix="name a bucket of the fleet's zone: reads from another one are slow and charged",
-            )
-    for index, name in enumerate(express.bucket_names or ()):
-        if name is not None and name in express.bucket_names[:index]:
-            yield Problem(
-                what="is named twice",
-                path=f"express.bucket_names[{index}]",
-                value=shorten(name),
-                allowed="each bucket once",
-            )
 
 
 def _network(draft: Draft) -> Iterator[Problem]:
