@@ -76,6 +76,8 @@ EXCLUSIVE: list[tuple[str, Mapping[str, Any]]] = [
     ("endpoint_url", {"endpoint_url": "https://s3.example.com", "dual_stack": True}),
     ("endpoint_url", {"endpoint_url": "https://s3.example.com", "transfer_acceleration": True}),
     ("sse", {"sse": "aws:kms", "cache": "express", "cache_bucket": "CACHE"}),
+    ("cache_bucket", {"cache": "express", "cache_bucket": "CACHE", "endpoint_url": "https://s3.example.com"}),
+    ("cache_bucket", {"cache": "express", "cache_bucket": "CACHE", "transfer_acceleration": True}),
     ("sse_kms_key", {"sse": "AES256", "sse_kms_key": "KEY"}),
 ]
 # What another option must stand beside.
@@ -276,3 +278,29 @@ def test_report_12_a_key_of_an_alias_is_refused(stack: cdk.Stack) -> None:
     mount = MountpointMount(bucket=general, read_only=False, sse="aws:kms", sse_kms_key=alias)
     with pytest.raises(ValidationError, match="sse_kms_key"):
         NodeStorage(stack, "Storage", mounts=[mount])
+
+
+@pytest.mark.parametrize(
+    ("options", "fits"),
+    [({}, True), ({"region": "us-east-1"}, True), ({"region": "eu-west-1"}, False), ({"region": "us-west-2"}, False)],
+)
+def test_a_shared_cache_lies_in_the_region_of_its_bucket(
+    stack: cdk.Stack, options: Mapping[str, Any], fits: bool
+) -> None:
+    shared = {"cache": "express", "cache_bucket": "CACHE", **options}
+    if fits:
+        make(stack, GENERAL_READ, shared)
+    else:
+        assert refused(stack, GENERAL_READ, shared) == ["mounts[0].cache_bucket"]
+
+
+def test_a_shared_cache_lies_in_the_region_that_the_cdk_knows_of_its_bucket(stack: cdk.Stack) -> None:
+    bucket = s3.Bucket.from_bucket_attributes(stack, "Bucket", bucket_name="general", region="eu-west-1")
+    mount = MountpointMount(bucket=bucket, cache="express", cache_bucket=FakeDirectoryBucket())
+    with pytest.raises(ValidationError, match="a shared cache in us-east-1 for a bucket of eu-west-1"):
+        NodeStorage(stack, "Storage", mounts=[mount])
+
+
+def test_a_shared_cache_of_a_stack_whose_region_is_known_later_passes(app: cdk.App) -> None:
+    place = cdk.Stack(app, "Anywhere")
+    make(place, GENERAL_READ, {"cache": "express", "cache_bucket": "CACHE"})

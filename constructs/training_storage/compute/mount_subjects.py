@@ -14,6 +14,7 @@ from training_storage.compute.mount_model import (
     MountpointMount,
     S3FilesMount,
     bucket_name_of,
+    bucket_of,
     is_directory_bucket,
 )
 from training_storage.rules.mount_settings import MountSettings
@@ -79,9 +80,17 @@ def _mountpoint(mount: MountpointMount) -> MountSettings:
         read_only=mount.read_only,
         unknown=frozenset(values) - frozenset(known),
         directory_bucket=is_directory_bucket(mount.bucket),
+        bucket_region=_region(mount),
+        cache_zone_id=None if mount.cache_bucket is None else concrete(mount.cache_bucket.availability_zone_id),
         cache=mount.cache,
         **known,
     )
+
+
+def _region(mount: MountpointMount) -> str | None:
+    """Return the region of a bucket where it is given, or the CDK knows it."""
+    environment = getattr(bucket_of(mount.bucket), "env", None)
+    return concrete(mount.region) if mount.region is not None or environment is None else concrete(environment.region)
 
 
 def _key_arn(key: kms.IKey) -> str:

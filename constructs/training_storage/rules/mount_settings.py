@@ -22,6 +22,7 @@ class MountSettings:
         ship_logs: S3 Files only: whether the client sends its logs to CloudWatch.
         directory_bucket: Mountpoint only, as all that follow: whether the bucket is a directory bucket.
         bucket_name: Name of the bucket.
+        bucket_region: Region of the bucket.
         prefix: Key prefix, empty or ending in a slash.
         maximum_throughput_gbps: Gbit/s for this one process.
         max_threads: Threads that answer the kernel.
@@ -29,6 +30,7 @@ class MountSettings:
         cache: ``none``, ``nvme``, ``express`` or ``nvme+express``.
         cache_size_mib: Largest size of the cache on NVMe in MiB.
         cache_bucket: Name of the directory bucket that is the shared cache.
+        cache_zone_id: Zone of that bucket.
         metadata_ttl: Seconds, ``minimal`` or ``indefinite``.
         negative_metadata_ttl: The same, for names that are not there.
         part_size_mib: Size of a part in MiB, both ways.
@@ -64,6 +66,7 @@ class MountSettings:
     ship_logs: bool | None = None
     directory_bucket: bool | None = None
     bucket_name: str | None = None
+    bucket_region: str | None = None
     prefix: str | None = None
     maximum_throughput_gbps: float | None = None
     max_threads: int | None = None
@@ -71,6 +74,7 @@ class MountSettings:
     cache: str | None = None
     cache_size_mib: int | None = None
     cache_bucket: str | None = None
+    cache_zone_id: str | None = None
     metadata_ttl: int | str | None = None
     negative_metadata_ttl: int | str | None = None
     part_size_mib: int | None = None

@@ -61,6 +61,8 @@ MOUNT_OPTIONS: Final[tuple[MountOption, ...]] = (
         flag="--cache-xz",
         buckets=(GENERAL,),
         why="a directory bucket is as near as its cache would be",
+        # One client speaks to both buckets, and a directory bucket has neither.
+        excludes=("endpoint_url", "transfer_acceleration"),
     ),
     MountOption(name="metadata_ttl", flag="--metadata-ttl"),
     MountOption(name="negative_metadata_ttl", flag="--negative-metadata-ttl"),
@@ -273,7 +275,8 @@ OPTION_RULES: Final[tuple[Rule[NodeSettings], ...]] = (
     Rule(
         id="mounts.option-pairs",
         statement="options that need or exclude each other keep to that",
-        reason="Mountpoint refuses the mix when it starts, on every node; one encryption would be the cache's too",
+        reason="Mountpoint refuses the mix when it starts, on every node; one encryption, endpoint or acceleration "
+        "would be the cache's too",
         source="Mountpoint for Amazon S3, cli.rs; S3 endpoint rules: a given endpoint excludes dual-stack and "
         "acceleration",
         check=_together,

@@ -144,6 +144,23 @@ def _cache_bucket(node: NodeSettings) -> Iterator[Problem]:
             )
 
 
+def _cache_region(node: NodeSettings) -> Iterator[Problem]:
+    for index, mount in enumerate(node.mounts):
+        if mount.cache_zone_id is None or mount.bucket_region is None:
+            continue
+        prefix = mount.cache_zone_id.partition("-")[0]
+        regions = catalog_of(node).regions.items()
+        there = next((name for name, region in regions if region.zone_id_prefix == prefix), None)
+        if there is not None and there != mount.bucket_region:
+            yield Problem(
+                what=f"a shared cache in {there} for a bucket of {mount.bucket_region}",
+                path=f"mounts[{index}].cache_bucket",
+                value=mount.cache_bucket or mount.cache_zone_id,
+                allowed=f"a directory bucket of {mount.bucket_region}: one mount speaks to one region",
+                fix=f"copy the data to a bucket of {there}, or keep the cache on local NVMe",
+            )
+
+
 def _cache_size(node: NodeSettings) -> Iterator[Problem]:
     sized = [
         (index, mount.cache_size_mib)
@@ -207,6 +224,7 @@ _FSX = MountSettings(path="/fsx", kind="lustre", read_only=False)
 _HOT = MountSettings(path="/hot", kind="mountpoint", read_only=False, directory_bucket=True)
 _NODE = NodeSettings(mounts=(_FSX, _LAKE), local_nvme_gb=644.245, checkpoint_path="/fsx/checkpoints")
 _CACHED = replace(_LAKE, cache="nvme", cache_size_mib=102_400)
+_SHARED_CACHE = replace(_LAKE, cache="express", cache_bucket="cache--use1-az6--x-s3", cache_zone_id="use1-az6")
 
 
 def _with(mount: MountSettings) -> NodeSettings:
@@ -258,6 +276,15 @@ MOUNT_RULES: Final[tuple[Rule[NodeSettings], ...]] = (
         check=_cache_bucket,
         passes=_with(replace(_LAKE, cache="express", cache_bucket="cache--use1-az6--x-s3")),
         fails=_with(replace(_LAKE, cache="express")),
+    ),
+    Rule(
+        id="mounts.cache-region",
+        statement="a shared cache lies in the region of the bucket that it is for",
+        reason="Mountpoint has one client for both and refuses to start where it can't write to the cache",
+        source="Mountpoint for Amazon S3, CONFIGURATION, --cache-xz",
+        check=_cache_region,
+        passes=_with(replace(_SHARED_CACHE, bucket_region="us-east-1")),
+        fails=_with(replace(_SHARED_CACHE, bucket_region="eu-west-1")),
     ),
     Rule(
         id="mounts.cache-size",
