@@ -34,7 +34,7 @@ from training_storage.compute.fleet_checks import (
     seconds_of,
     shape_problems,
 )
-from training_storage.compute.fleet_user_data import bootstrap_user_data, size_before
+from training_storage.compute.fleet_user_data import bootstrap_user_data, bytes_of, size_before
 from training_storage.compute.images import default_root_device_name, image_id
 from training_storage.compute.mounts import NodeStorage
 from training_storage.compute.node_rights import (
@@ -43,7 +43,6 @@ from training_storage.compute.node_rights import (
     warn_where_role_is_fixed,
 )
 from training_storage.compute.texts import group_description, name_tag
-from training_storage.compute.user_data import worst_case_bytes
 from training_storage.errors import ValidationError
 from training_storage.rules.base import find_problems
 from training_storage.rules.fleet import FLEET_RULES, FleetSettings
@@ -224,6 +223,7 @@ class GpuFleet(Construct):
         # The id of the group goes into user data as text: a reference would run in a circle.
         group_id = cdk.Lazy.uncached_string(_LogicalId(self))
         target = Signal(stack_name=stack.stack_name, logical_id=group_id) if waits else None
+        self._storage = storage
         self.user_data: ec2.UserData = user_data or bootstrap_user_data(stack, storage, user_commands, target)
         self.node.add_validation(_UserDataSize(self))
 
@@ -361,7 +361,7 @@ class GpuFleet(Construct):
     @property
     def user_data_bytes(self) -> int:
         """Bytes of the user data, counting the longest value of everything that is not known yet."""
-        return worst_case_bytes(cdk.Stack.of(self), self.user_data.render())
+        return bytes_of(cdk.Stack.of(self), self._storage, self.user_data)
 
 
 @jsii.implements(constructs.IValidation)

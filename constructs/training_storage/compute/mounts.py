@@ -71,6 +71,7 @@ class NodeStorage(Construct):
 
     Attributes:
         mounts: As given.
+        buckets: As given.
         scripts: The bootstrap scripts as an S3 asset.
     """
 
@@ -109,7 +110,7 @@ class NodeStorage(Construct):
         super().__init__(scope, construct_id)
 
         self.mounts: tuple[Mount, ...] = tuple(mounts)
-        self._buckets = tuple(buckets)
+        self.buckets: tuple[BucketAccess, ...] = tuple(buckets)
         self._directories = tuple(directories)
         self._environment = {"TRAINING_STORAGE_REGION": cdk.Stack.of(self).region} | _mount_paths(mounts) | environment
         self.scripts = s3_assets.Asset(self, "Scripts", path=str(SCRIPTS), exclude=["__pycache__"])
@@ -214,7 +215,7 @@ class NodeStorage(Construct):
         )
         for mount in self.mounts:
             grant_mount(stack, grantee, mount)
-        for access in self._buckets:
+        for access in self.buckets:
             grant_access(stack, grantee, access)
 
     def commands(self, *, user_commands: Sequence[str] = (), signal: Signal | None = None) -> list[str]:
