@@ -19,6 +19,9 @@ ASSET = "ASSET"
 _HASH = re.compile(r"(?<![0-9A-Za-z])[0-9a-f]{64}(?![0-9A-Za-z])")
 # Buckets and repositories that `cdk bootstrap` and the staging synthesizer make.
 _ASSET_STORE = re.compile(r"\bcdk-[a-z0-9-]+-(?:container-)?(?:assets|staging)\b")
+# A path in one of them, up to a hash: /NAME of a file, :TAG of an image.
+_STORED = re.compile(_ASSET_STORE.pattern + r"[^\s'\"]*[/:]$")
+_KEY_PROPERTY = re.compile(r"keys?$", re.IGNORECASE)
 _FILE_PROPERTIES = frozenset({"S3Key", "TemplateURL"})
 _BOOTSTRAP_PARAMETER = "/cdk-bootstrap/"
 
@@ -123,25 +126,40 @@ def _asset_hashes(entry: Any) -> Iterator[str]:
     for key, text in texts:
         for match in _HASH.finditer(text):
             before, after = text[: match.start()], text[match.end() :]
+            ending = re.match(r"\.[a-z0-9]", after) is not None
             if before.endswith("asset.") or key in _FILE_PROPERTIES:
                 yield match[0]
-            elif stored and not before.endswith("sha256:"):
-                # A file has an ending, or its name is the whole text or ends a path; an image has it as its tag.
-                whole = not after and (not before or before[-1] in "/:")
-                if whole or re.match(r"\.[a-z0-9]", after):
+            elif before.endswith(("/", ":")):
+                # A path or a tag says itself where it lies; one in another bucket is the user's own.
+                if _STORED.search(before) and (ending or not after):
                     yield match[0]
+            elif stored and (ending or (not before and not after and _KEY_PROPERTY.search(key))):
+                yield match[0]
 
 
 def _texts(value: Any, key: str = "") -> Iterator[tuple[str, str]]:
-    """Return every text in a value, with the nearest key above it that is no intrinsic function."""
+    """Return every text in a value, put together again, with the nearest key above it that is no function."""
     if isinstance(value, str):
         yield key, value
     elif isinstance(value, list):
         for item in value:
             yield from _texts(item, key)
     elif isinstance(value, dict):
+        if (parts := _joined(value)) is not None:
+            yield key, parts
         for name, item in value.items():
-            yield from _texts(item, key if name.startswith("Fn::") else name)
+            if parts is None:
+                yield from _texts(item, key if name.startswith("Fn::") else name)
+
+
+def _joined(value: Any) -> str | None:
+    """Return the text of an ``Fn::Join`` or ``Fn::Sub``, with ``${}`` for what is known later; None for others."""
+    match value:
+        case {"Fn::Join": [str(separator), [*parts]]}:
+            return separator.join(part if isinstance(part, str) else _joined(part) or "${}" for part in parts)
+        case {"Fn::Sub": str(text)}:
+            return text
+    return None
 
 
 def _masked(value: Any, hashes: set[str]) -> Any:
