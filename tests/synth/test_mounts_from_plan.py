@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,10 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 
 def planned(tmp_path: Path, name: str, section: str = "", line: str = "") -> Plan:
-    """Plan an example, with a line put into one of its sections."""
+    """Plan an example, with a line put into one of its sections, in place of the one of that key."""
     text = (EXAMPLES / f"{name}.yaml").read_text()
     if section:
+        text = re.sub(rf"^  {line.partition(':')[0]}:.*\n", "", text, flags=re.MULTILINE)
         assert f"\n{section}:\n" in text
         text = text.replace(f"\n{section}:\n", f"\n{section}:\n  {line}\n")
     path = tmp_path / f"{name}.yaml"
