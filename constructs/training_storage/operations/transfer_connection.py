@@ -8,11 +8,14 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Protocol
 
 import boto3
+import botocore
 import botocore.session
 from botocore.config import Config
-from botocore.utils import parse_timestamp
+from botocore.httpsession import URLLib3Session
+from botocore.utils import get_environ_proxies, parse_timestamp
 
 from training_storage.operations.aws import CLIENT_CONFIG, aws_errors
+from training_storage.operations.transfer_quick import QuickCopier
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -43,9 +46,38 @@ class AwsConnection:
         Raises:
             AwsError: The profile does not exist, or there is no region.
         """
+        return self._client(self._session(), connections)
+
+    def quick(self, connections: int) -> tuple[S3Client, QuickCopier | None]:
+        """Return a client and what sends most copies in its place; nothing where there are no plain credentials.
+
+        Raises:
+            AwsError: The profile does not exist, or there is no region.
+        """
+        session = self._session()
+        client = self._client(session, connections)
+        credentials = session.get_credentials()
+        config: Any = client.meta.config
+        if credentials is None or config.client_cert or config.signature_version is botocore.UNSIGNED:
+            return client, None
+        timeout: Any = (config.connect_timeout, config.read_timeout)
+        sender = URLLib3Session(
+            verify=session.get_config_variable("ca_bundle") or True,
+            proxies=config.proxies or get_environ_proxies(client.meta.endpoint_url),
+            proxies_config=config.proxies_config,
+            timeout=timeout,
+            max_pool_connections=connections,
+        )
+        return client, QuickCopier(client, credentials, sender)
+
+    def _session(self) -> botocore.session.Session:
         with aws_errors("CreateSession"):
             session = botocore.session.Session(profile=self.profile)
             session.get_component("response_parser_factory").set_parser_defaults(timestamp_parser=read_time)
+            return session
+
+    def _client(self, session: botocore.session.Session, connections: int) -> S3Client:
+        with aws_errors("CreateSession"):
             made: Any = boto3.session.Session(botocore_session=session, region_name=self.region).client(
                 "s3",
                 # A server may copy a GiB before it answers; a checksum of a request's own body proves nothing here.

@@ -23,7 +23,8 @@ def main() -> None:
     connection = AwsConnection(order["region"], order["profile"])
     route = Route(*(tuple(Location(**place) for place in order[end]) for end in ("sources", "destinations")))
     threads = order["threads"]
-    copier = ObjectCopier(connection.s3(threads), route, verify=order["verify"], remove=order["remove"])
+    client, quick = connection.quick(threads)
+    copier = ObjectCopier(client, route, verify=order["verify"], remove=order["remove"], quick=quick)
     entries: SimpleQueue[Entry | None] = SimpleQueue()
     outcomes: SimpleQueue[list[Any] | None] = SimpleQueue()
     workers = [Thread(target=_work, args=(copier, entries, outcomes), daemon=True) for _ in range(threads)]
