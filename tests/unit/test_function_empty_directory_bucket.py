@@ -72,6 +72,8 @@ class Bucket:
             self._call("delete_objects", Bucket)
             keys = [each["Key"] for each in Delete["Objects"]]
             assert len(keys) <= 1000
+            if any(ord(letter) < 32 for key in keys for letter in key):
+                raise refused("MalformedXML", "DeleteObjects")
             self.batches.append(len(keys))
             errors = []
             for key in keys:
@@ -83,6 +85,13 @@ class Bucket:
                     self.keys.discard(key)
             self.epoch += 1
             return {"Errors": errors} if errors else {}
+
+    def delete_object(self, *, Bucket: str, Key: str) -> dict[str, Any]:
+        with self.lock:
+            self._call("delete_object", Bucket)
+            self.keys.discard(Key)
+            self.epoch += 1
+            return {}
 
     def list_multipart_uploads(self, *, Bucket: str, MaxUploads: int) -> dict[str, Any]:
         with self.lock:
@@ -319,6 +328,22 @@ def test_a_key_that_stays_is_named_and_the_others_go(world: World) -> None:
     for part in (BUCKET, "1 object and", "shards/000007.tar: AccessDenied not now", "2,499 objects"):
         assert part in world.answer["Reason"]
     assert world.slept == [2, 4]
+
+
+def test_a_key_that_xml_cannot_hold_goes_by_itself_and_takes_its_batch_along(world: World) -> None:
+    world.bucket.keys = keys(1500) | {"shards/\x01.tar"}
+    world.run()
+    assert world.bucket.keys == set()
+    assert world.answer["Status"] == "SUCCESS"
+    assert "1,501 objects" in world.answer["Reason"]
+
+
+def test_keys_that_go_by_themselves_stop_when_time_is_up(world: World) -> None:
+    world.bucket.keys = keys(10) | {"\x01"}
+    world.run(context=Context(*[900_000] * 6, 1000))
+    assert world.answers == []
+    assert 0 < len(world.bucket.keys) < 11
+    assert world.invoked[0]["Continuation"]["objects"] == 11 - len(world.bucket.keys)
 
 
 def test_a_key_that_is_gone_already_is_no_failure(world: World) -> None:

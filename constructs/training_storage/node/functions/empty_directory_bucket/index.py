@@ -36,6 +36,8 @@ _LOG = logging.getLogger("empty_directory_bucket")
 _LOG.setLevel(logging.INFO)
 _REASON_LENGTH = 1000
 _GONE = "NoSuchBucket"
+_NO_XML = "MalformedXML"
+"""What S3 says to a batch with a key that XML cannot hold, such as one with a control character."""
 _DONE_ALREADY = ("NoSuchKey", "NoSuchUpload")
 _CONTINUATION = "Continuation"
 
@@ -153,7 +155,8 @@ def _empty(s3: Any, bucket: str, progress: Progress, time_is_up: Callable[[], bo
             if not keys and not uploads:
                 return replace(progress, ended=True)
             batches = [keys[start : start + PAGE] for start in range(0, len(keys), PAGE)]
-            refused = [each for part in pool.map(lambda batch: _delete(s3, bucket, batch), batches) for each in part]
+            answers = pool.map(lambda batch: _delete(s3, bucket, batch, time_is_up), batches)
+            refused = [each for answer in answers for each in answer]
             stuck = [each for each in pool.map(lambda upload: _abort(s3, bucket, *upload), uploads) if each]
             objects, aborted = len(keys) - len(refused), len(uploads) - len(stuck)
             progress = replace(progress, objects=progress.objects + objects, uploads=progress.uploads + aborted)
@@ -187,15 +190,29 @@ def _uploads(s3: Any, bucket: str) -> list[tuple[str, str]]:
     return [(each["Key"], each["UploadId"]) for each in page.get("Uploads", ())]
 
 
-def _delete(s3: Any, bucket: str, keys: list[str]) -> list[str]:
+def _delete(s3: Any, bucket: str, keys: list[str], time_is_up: Callable[[], bool]) -> list[str]:
     """Delete objects; return what is said of those that S3 did not delete."""
     try:
         answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True})
     except (ClientError, BotoCoreError) as error:
         if _code(error) == _GONE:
             raise
+        if _code(error) == _NO_XML:
+            said = (f"{key}: no time" if time_is_up() else _delete_alone(s3, bucket, key) for key in keys)
+            return [each for each in said if each]
         return [f"{key}: {_said(error)}" for key in keys]
     return _refused(answer.get("Errors", ()))
+
+
+def _delete_alone(s3: Any, bucket: str, key: str) -> str:
+    """Delete one object by a request without XML; return why it was not deleted, or nothing."""
+    try:
+        s3.delete_object(Bucket=bucket, Key=key)
+    except (ClientError, BotoCoreError) as error:
+        if _code(error) == _GONE:
+            raise
+        return "" if _code(error) in _DONE_ALREADY else f"{key}: {_said(error)}"
+    return ""
 
 
 def _refused(errors: Iterable[dict[str, Any]]) -> list[str]:
