@@ -172,3 +172,17 @@ def test_every_download_has_a_bound(tmp_path: Path) -> None:
     assert len({call.split()[-1] for call in downloads}) >= 2
     assert all("--connect-timeout" in call and "--max-time" in call for call in downloads)
     assert S3_FILES_ID not in "".join(downloads)
+
+
+@pytest.mark.parametrize("arguments", [(), ("boot",)])
+def test_one_run_waits_for_another(node: Node, arguments: tuple[str, ...]) -> None:
+    node.add_command("flock", 'exec /usr/bin/flock "$@"')
+    assert node.run(arguments=arguments).returncode == 0
+    lock = f"--close {node.root}/var/lib/training-storage/lock"
+    assert node.calls("flock") == [" ".join([lock, "bash", f"{SCRIPTS}/bootstrap.sh", *arguments])]
+
+
+def test_nothing_is_done_without_the_lock(node: Node) -> None:
+    node.add_command("flock", "exit 1")
+    assert node.run().returncode != 0
+    assert [call for call in node.calls() if not call.startswith("flock")] == []

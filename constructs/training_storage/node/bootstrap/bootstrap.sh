@@ -172,6 +172,12 @@ run_user_commands() {
   printf '%s\n' "$sum" | write_file "$mark"
 }
 
+# User data and the unit of the boot can both run on an instance that was made from the image of a node. The lock goes
+# with the command alone: what a mount leaves running must not hold it.
+if [[ -z "${TS_LOCKED:-}" ]]; then
+  mkdir -p "$TS_VAR"
+  TS_LOCKED=yes exec flock --close "$TS_VAR/lock" bash "$TS_SCRIPTS/bootstrap.sh" "$@"
+fi
 export DEBIAN_FRONTEND=noninteractive
 forget_other_node "$@"
 trap finish EXIT
