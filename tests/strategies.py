@@ -87,7 +87,7 @@ def _optional(
 ) -> Data:
     """Draw a mapping with every required key and some of the optional ones."""
     out = {key: draw(strategy) for key, strategy in required.items()}
-    chosen = draw(st.lists(st.sampled_from(sorted(optional)), unique=True)) if optional else []
+    chosen = [key for key in sorted(optional) if draw(st.booleans())]
     out.update({key: draw(optional[key]) for key in chosen})
     return out
 
@@ -219,7 +219,7 @@ def _checkpoints(draw: st.DrawFn) -> Data:
 
 @st.composite
 def _lustre(draw: st.DrawFn, region: str, facts: InstanceType | None) -> Data:
-    kind = draw(st.sampled_from(["", "", "PERSISTENT_2", "SCRATCH_2", "PERSISTENT_1", "HDD", "tiering", "existing"]))
+    kind = draw(st.sampled_from(["", "", "PERSISTENT_2", "SCRATCH_2", "PERSISTENT_1", "HDD", "tiering", "tiering", "existing"]))
     if kind == "existing":
         return {
             "file_system_id": draw(_ids("fs")),
@@ -235,7 +235,7 @@ def _lustre(draw: st.DrawFn, region: str, facts: InstanceType | None) -> Data:
         sizes_gib = st.integers(32 * step, 131_072 * step).map(lambda gib: f"{gib} GiB")
         cache = st.one_of(st.sampled_from(["none", "proportional"]), sizes_gib)
         iops = st.sampled_from(["automatic", 6000, 12_000])
-        return tiering | draw(_optional({}, {"read_cache": cache, "metadata_iops": iops}))
+        return tiering | draw(_optional({"read_cache": cache}, {"metadata_iops": iops}))
     if kind == "HDD":
         tier = draw(st.sampled_from([12, 40]))
         sizes = st.integers(1, 40).map(lambda n: f"{n * {12: 6000, 40: 1800}[tier]} GiB")
@@ -337,6 +337,8 @@ def _express(draw: st.DrawFn, region: str, zone: str) -> Data:
         out["bucket_names"] = draw(st.lists(_directory_buckets(zone), unique=True, min_size=1, max_size=3))
         return out
     out |= draw(_optional({}, {"base_name": _names(30), "expire_after": days(1)}))
+    if "expire_after" in out and draw(st.booleans()):
+        out["expire_prefixes"] = ["checkpoints/"]
     removal = draw(st.sampled_from([None, "retain", "delete"]))
     if removal:
         out["removal"] = removal

@@ -50,6 +50,7 @@ def make_directory_buckets(
             base_name=_base_name(plan, settings.base_name, f"-{number}" if number > 1 else ""),
             encryption_key=key,
             expire_after=days_of(settings.expire_after.seconds) if settings.expire_after else None,
+            expire_prefixes=settings.expire_prefixes,
             removal_policy=REMOVAL[settings.removal],
             content_is_cache=settings.content_is_cache,
             catalog=plan.catalog,

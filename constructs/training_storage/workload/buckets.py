@@ -18,7 +18,11 @@ from training_storage.workload.section import shorten
 from training_storage.workload.storage import DataLakeSettings as LakeSection
 from training_storage.workload.storage import Express, Mountpoint, S3Files
 
-_EXPRESS: Final = {"base_name": "express.base_name", "encryption_key": "express.kms_key_arn"}
+_EXPRESS: Final = {
+    "base_name": "express.base_name",
+    "encryption_key": "express.kms_key_arn",
+    "expire_prefixes": "express.expire_prefixes",
+}
 # Where there is S3 Express matters only to a plan that uses it: the planner says so.
 _OF_THE_ZONE: Final = ("directory-bucket.zone", "directory-bucket.zone-id", "directory-bucket.zone-region")
 _RULES: Final = tuple(each for each in DIRECTORY_BUCKET_RULES if each.id not in _OF_THE_ZONE)
@@ -49,6 +53,8 @@ def object_storage_problems(
         base_name=express.base_name,
         encryption_key=express.kms_key_arn,
         encryption_key_is_alias=_is_alias(express.kms_key_arn),
+        expires=express.expire_after is not None,
+        expire_prefixes=express.expire_prefixes or (),
     )
     yield from relabel(find_problems(_RULES, new), _EXPRESS)
     yield from _existing(express, mountpoint, zone, catalog)

@@ -304,6 +304,7 @@ version = text(
 lustre_version = text(r"[0-9]\.[0-9]{1,3}", "is not a Lustre version", '2.10, 2.12 or 2.15, in quotes: "2.15"')
 reference_model = text(r"[^\x00-\x1f]{1,100}", "is not a reference workload", "a name such as unet3d")
 command = text(r"(?s:[^\x00]*[^\x00\s][^\x00]*)", "is not a shell command", "one or more lines of shell")
+key_prefix = text(r"[^\x00-\x1f\x7f]{1,1024}", "is not a key prefix", "a prefix such as checkpoints/")
 link_path = text(r"/[^\x00-\x1f\x7f]{0,4095}", "is not an absolute directory path", "a path such as /datasets")
 bucket = text(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", "is not a bucket name", _BUCKET_FORM, _dotless_reason)
 base_name = text(

@@ -101,11 +101,15 @@ class Lustre(Section):
                 yield Problem(what="is needed with file_system_id", path=key, allowed=what, fix=f"add {key}")
 
 
+_NEW_BUCKETS = ("base_name", "expire_after", "expire_prefixes", "removal", "content_is_cache")
+
+
 class Express(Section):
     """Settings of the S3 Express One Zone tier."""
 
     base_name: str | None = item(read.base_name, default=None)
     expire_after: Duration | None = item(read.age(1), default=None)
+    expire_prefixes: tuple[str, ...] = item(list_of(read.key_prefix), default=())
     kms_key_arn: str | None = item(read.kms_key, default=None)
     removal: Removal = item(read.choice(Removal), default="retain")
     content_is_cache: bool = item(read.flag, default=False)
@@ -115,7 +119,7 @@ class Express(Section):
     def keys_together(cls, given: Mapping[str, Any]) -> Iterable[Problem]:
         """Buckets that are there already are not made; only what may be lost is emptied."""
         if given.get("bucket_names"):
-            yield from not_with(given, "bucket_names", ("base_name", "expire_after", "removal", "content_is_cache"))
+            yield from not_with(given, "bucket_names", _NEW_BUCKETS)
         elif given.get("content_is_cache") is True and given.get("removal") != "delete":
             yield Problem(
                 what="says that the content may be deleted with the bucket, and the bucket is kept",
