@@ -92,7 +92,7 @@ ALONE: list[tuple[str, Mapping[str, Any]]] = [
     ("otlp_export_interval_seconds", {"otlp_export_interval_seconds": 30}),
 ]
 VALUES: list[tuple[str, Mapping[str, Any]]] = [
-    *(("metadata_ttl", {"metadata_ttl": value}) for value in ("forever", "60", 0, -1)),
+    *(("metadata_ttl", {"metadata_ttl": value}) for value in ("forever", "60", 0, -1, 3_153_600_001)),
     *(("negative_metadata_ttl", {"negative_metadata_ttl": value}) for value in ("none", 0)),
     *(("part_size_mib", {"part_size_mib": value}) for value in (0, 4, 5121)),
     *(("read_part_size_mib", {"read_part_size_mib": value}) for value in (4, 5121)),
@@ -114,7 +114,9 @@ VALUES: list[tuple[str, Mapping[str, Any]]] = [
         {"otlp_endpoint": "http://localhost:4318", "otlp_export_interval_seconds": 0},
     ),
     *(("cache", {"cache": value}) for value in ("ebs", "express+nvme", "")),
-    *((field, {field: 0}) for field in ("uid", "gid")),
+    *((field, {field: value}) for field in ("uid", "gid") for value in (0, 2**32 - 1, 2**32)),
+    *(("prefix", {"prefix": value}) for value in ("x" * 1023 + "/", "ä" * 512 + "/", "datasets", "/datasets/")),
+    *((field, {field: f"http://a:{port}"}) for field in ("otlp_endpoint", "endpoint_url") for port in (0, 65536)),
 ]
 # Every flag of Mountpoint 1.24, as its help lists them.
 ALL_FLAGS = set(
@@ -304,3 +306,9 @@ def test_a_shared_cache_lies_in_the_region_that_the_cdk_knows_of_its_bucket(stac
 def test_a_shared_cache_of_a_stack_whose_region_is_known_later_passes(app: cdk.App) -> None:
     place = cdk.Stack(app, "Anywhere")
     make(place, GENERAL_READ, {"cache": "express", "cache_bucket": "CACHE"})
+
+
+def test_a_bucket_with_dots_is_not_accelerated(stack: cdk.Stack) -> None:
+    bucket = s3.Bucket.from_bucket_name(stack, "Bucket", "lake.example")
+    with pytest.raises(ValidationError, match="whose name has a dot"):
+        NodeStorage(stack, "Storage", mounts=[MountpointMount(bucket=bucket, transfer_acceleration=True)])

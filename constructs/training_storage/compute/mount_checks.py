@@ -74,9 +74,9 @@ _REGION: Final = Kind(
     ),
 )
 _OWNER: Final = Kind(
-    allowed="a user or group id, 1 or more: Mountpoint gives files to no root",
+    allowed="a user or group id, 1 to 4294967294: Mountpoint gives files to no root, and an id has 32 bits",
     # mypy does not see that WHOLE has looked at the kind.
-    fits=lambda value: WHOLE.fits(value) and (not is_concrete(value) or value >= 1),  # type: ignore[operator]
+    fits=lambda value: WHOLE.fits(value) and (not is_concrete(value) or 1 <= value < 2**32 - 1),  # type: ignore[operator]
 )
 _TTL: Final = Kind(allowed="seconds, minimal or indefinite", fits=lambda value: TEXT.fits(value) or WHOLE.fits(value))
 _LUSTRE_KINDS: Final[Mapping[str, Kind]] = {

@@ -16,15 +16,21 @@ _MODE = re.compile(r"0?[0-7]{3}")
 _ACCOUNT = re.compile(r"[0-9]{12}")
 _INTERFACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,14}")
 _URL = re.compile(r"https?://[A-Za-z0-9.-]+(?::[0-9]{1,5})?(?:/[A-Za-z0-9._~/-]*)?")
+_PORT = re.compile(r"https?://[^/:]*:([0-9]+)")
 _KEY_ARN = re.compile(r"arn:[a-z0-9-]+:kms:[a-z0-9-]+:[0-9]{12}:key/[A-Za-z0-9-]+")
 
+MAX_PORT: Final = 65_535
 PART_MIB: Final = (5, 5 * 1024)
 """Smallest and largest part of a multipart upload, MiB (Amazon S3 User Guide, multipart upload limits)."""
 PARTS: Final = 10_000
 """Most parts of one object (Amazon S3 User Guide, multipart upload limits)."""
+KEY_BYTES: Final = 1024
+"""Longest key of an object in UTF-8 (Amazon S3 User Guide, object key names)."""
 SSE: Final = ("aws:kms", "aws:kms:dsse", "AES256")
 UPLOAD_CHECKSUMS: Final = ("crc32c", "crc64nvme", "off")
 TTL_WORDS: Final = ("minimal", "indefinite")
+TTL_MOST: Final = 100 * 365 * 24 * 3600
+"""Longest time that Mountpoint takes for metadata, seconds (Mountpoint for Amazon S3, CONFIGURATION)."""
 
 PART_FIELDS: Final = ("part_size_mib", "read_part_size_mib", "write_part_size_mib")
 
@@ -60,7 +66,16 @@ def _matches(node: NodeSettings, form: re.Pattern[str], what: str, allowed: str,
 def _prefix(node: NodeSettings) -> Iterator[Problem]:
     for index, mount in enumerate(node.mounts):
         prefix = mount.prefix
-        if prefix and (not prefix.endswith("/") or prefix.startswith("/") or not prefix.isprintable()):
+        if not prefix:
+            continue
+        if len(prefix.encode("utf-8", "surrogatepass")) >= KEY_BYTES:
+            yield Problem(
+                what="a key prefix that leaves no room for a name",
+                path=f"mounts[{index}].prefix",
+                value=f"{prefix[:40]}...",
+                allowed=f"less than {KEY_BYTES:,} bytes, the length of a key",
+            )
+        if not prefix.endswith("/") or prefix.startswith("/") or not prefix.isprintable():
             yield Problem(
                 what="not a key prefix that Mountpoint takes",
                 path=f"mounts[{index}].prefix",
@@ -92,12 +107,14 @@ def _modes(node: NodeSettings) -> Iterator[Problem]:
 
 def _ttl(node: NodeSettings) -> Iterator[Problem]:
     for path, value in _each(node, "metadata_ttl", "negative_metadata_ttl"):
-        if value not in TTL_WORDS and (isinstance(value, str) or not isinstance(value, int) or value < 1):
+        if value not in TTL_WORDS and (
+            isinstance(value, str) or not isinstance(value, int) or not 1 <= value <= TTL_MOST
+        ):
             yield Problem(
                 what="not a time that Mountpoint keeps metadata for",
                 path=path,
                 value=value,
-                allowed="seconds, 1 or more, or minimal or indefinite",
+                allowed=f"seconds, 1 to {TTL_MOST:,} (100 years), or minimal or indefinite",
             )
 
 
@@ -156,6 +173,17 @@ def _owner(node: NodeSettings) -> Iterator[Problem]:
     yield from _matches(node, _ACCOUNT, "not an account id", "12 digits", "expected_bucket_owner")
 
 
+def _acceleration(node: NodeSettings) -> Iterator[Problem]:
+    for index, mount in enumerate(node.mounts):
+        if mount.transfer_acceleration and mount.bucket_name is not None and "." in mount.bucket_name:
+            yield Problem(
+                what=f"transfer acceleration of {mount.bucket_name}, whose name has a dot",
+                path=f"mounts[{index}].transfer_acceleration",
+                value=True,
+                allowed="only for a bucket without dots in its name",
+            )
+
+
 def _interfaces(node: NodeSettings) -> Iterator[Problem]:
     yield from _matches(
         node, _INTERFACE, "not the name of a network interface", "names as ip link shows them, such as ens32", "bind"
@@ -174,6 +202,10 @@ def _urls(node: NodeSettings) -> Iterator[Problem]:
         "endpoint_url",
         "otlp_endpoint",
     )
+    for path, value in _each(node, "endpoint_url", "otlp_endpoint"):
+        port = _PORT.match(str(value))
+        if port and not 1 <= int(port[1]) <= MAX_PORT:
+            yield Problem(what="not a port", path=path, value=value, allowed=f"1 to {MAX_PORT}")
     yield from _least(
         node, 1, "not an interval", "seconds, 1 or more; Mountpoint's own is 60", "otlp_export_interval_seconds"
     )
@@ -287,6 +319,15 @@ VALUE_RULES: Final[tuple[Rule[NodeSettings], ...]] = (
         check=_owner,
         passes=_node(replace(_LAKE, expected_bucket_owner="111111111111")),
         fails=_node(replace(_LAKE, expected_bucket_owner="1111-1111-1111")),
+    ),
+    Rule(
+        id="mounts.acceleration",
+        statement="only a bucket whose name has no dots is reached over the edge network",
+        reason="its certificate covers one label in front of the host, and S3 refuses the others",
+        source="Amazon S3 User Guide, transfer-acceleration",
+        check=_acceleration,
+        passes=_node(replace(_LAKE, transfer_acceleration=True, bucket_name="lake")),
+        fails=_node(replace(_LAKE, transfer_acceleration=True, bucket_name="lake.example")),
     ),
     Rule(
         id="mounts.interfaces",
