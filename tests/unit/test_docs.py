@@ -65,6 +65,7 @@ def parts(text: str) -> dict[str, dict[str, str]]:
     return {
         name: {row[0].strip("` "): row[1] for row in rows(body)}
         for name, body in zip(found[::2], found[1::2], strict=True)
+        if name[0].islower()  # the others are prose with tables of their own
     }
 
 

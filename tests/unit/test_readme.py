@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.assemblies import synthesize
+from tests.assemblies import EXAMPLES, example, synthesize
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -57,14 +57,17 @@ def test_python_blocks_run(number: int, folder: Path) -> None:
 
 
 def test_every_output_that_the_readme_names_exists(folder: Path) -> None:
-    made = synthesize(folder / "first.yaml")
-    known = {key for template in made.templates.values() for key in template.get("Outputs", {})}
+    known, of_other_tiers = (
+        {key for made in some for template in made.templates.values() for key in template.get("Outputs", {})}
+        for some in ([synthesize(folder / "first.yaml")], [example(name) for name in EXAMPLES])
+    )
     in_commands = set(re.findall(r"\$([A-Z]\w+)", "\n".join(blocks("bash")))) - {"TRAINING_STORAGE_CHECKPOINTS"}
     in_table = {
         name for row in README.splitlines() if row.startswith("| `first-") for name in re.findall(r"`([A-Z]\w+)`", row)
     }
     assert in_commands
-    assert in_commands | in_table <= known
+    assert in_commands <= known
+    assert in_table <= known | of_other_tiers
 
 
 def test_every_stack_that_the_readme_names_exists(folder: Path) -> None:
