@@ -102,3 +102,46 @@ def test_s3_files_sets_notifications_and_its_rule_with_the_rights_of_the_caller(
     }
     (rule,) = found["MakeTheRuleOfS3Files"]["Resource"]
     assert rule == "arn:aws:events:us-east-1:111111111111:rule/DO-NOT-DELETE-S3-Files*"
+
+
+# Permissions of the handlers in the CloudFormation registry, schemas of 2026-10-20, for what the stacks make; the key
+# of a file system, and a grant on it, only with a key of one's own, which a workload file does not name.
+HANDLERS: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "AWS::S3Express::DirectoryBucket": (
+        {"hot_tier": "express", "express.kms_key_arn": "arn:aws:kms:us-east-1:111111111111:key/0123abcd"},
+        {
+            "ec2:DescribeAvailabilityZones", "kms:Decrypt", "kms:GenerateDataKey", "s3express:CreateBucket",
+            "s3express:DeleteBucket", "s3express:GetEncryptionConfiguration", "s3express:GetInventoryConfiguration",
+            "s3express:GetLifecycleConfiguration", "s3express:GetMetricsConfiguration",
+            "s3express:ListAllMyDirectoryBuckets", "s3express:ListTagsForResource",
+            "s3express:PutEncryptionConfiguration", "s3express:PutInventoryConfiguration",
+            "s3express:PutLifecycleConfiguration", "s3express:PutMetricsConfiguration", "s3express:TagResource",
+            "s3express:UntagResource",
+        },
+    ),
+    "AWS::S3Files::FileSystem": (
+        {"dataset.access": "read-write"},
+        {
+            "events:DeleteRule", "events:DescribeRule", "events:ListRules", "events:ListTargetsByRule",
+            "events:PutRule", "events:PutTargets", "events:RemoveTargets", "iam:PassRole",
+            "s3:GetBucketNotification", "s3:PutBucketNotification", "s3files:CreateFileSystem",
+            "s3files:DeleteFileSystem", "s3files:GetFileSystem", "s3files:GetSynchronizationConfiguration",
+            "s3files:ListTagsForResource", "s3files:PutSynchronizationConfiguration", "s3files:TagResource",
+            "s3files:UntagResource",
+        },
+    ),
+    "AWS::S3Files::MountTarget": (
+        {"dataset.access": "read-write"},
+        {
+            "ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeSubnets",
+            "ec2:ModifyNetworkInterfaceAttribute", "s3files:CreateMountTarget", "s3files:DeleteMountTarget",
+            "s3files:GetMountTarget", "s3files:ListMountTargets", "s3files:UpdateMountTarget",
+        },
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("resource_type", HANDLERS)
+def test_every_right_of_a_handler_is_there(resource_type: str) -> None:
+    changes, wanted = HANDLERS[resource_type]
+    assert {action for each in statements(changes).values() for action in each["Action"]} >= wanted
