@@ -147,7 +147,8 @@ prove_s3_files() {
     status s3_files read-only
     return 0
   fi
-  retry 5 probe_s3_files || die "$FILE_SYSTEM_ID is mounted on $MOUNT_PATH and does not take or give data"
+  retry 5 probe_s3_files || die "$FILE_SYSTEM_ID is mounted on $MOUNT_PATH and does not take or give data;" \
+    "s3files:ClientWrite must be allowed for the role"
   status s3_files writable
   if [[ "$S3_FILES_PROBE" -eq 3 ]]; then
     if [[ "${ROOT_ACCESS:-}" == yes ]]; then
