@@ -44,7 +44,8 @@ $(STAMP): pyproject.toml constraints.txt
 deploy: setup
 	@"$(BIN)/python" tools/deploy.py --target "$(TARGET)" --workload "$(WORKLOAD)"
 
-# Type-checking runs beside the fast tests, which share one process and so one core.
+# Type-checking runs beside the fast tests. Those share two processes: each pays the start of Node once, and a file of
+# tests stays in one.
 test: lint floors
 	@$(MAKE) --no-print-directory -j2 types unit
 	@$(MAKE) --no-print-directory slow
@@ -60,7 +61,7 @@ floors: setup
 	lint-imports
 
 unit: setup
-	CDK_VALIDATION=false pytest -q -m "not slow" $(PYTEST_ARGS)
+	CDK_VALIDATION=false pytest -q -m "not slow" -n 2 --dist loadfile $(PYTEST_ARGS)
 
 slow: setup
 	CDK_VALIDATION=false pytest -q -m slow -n 2 $(PYTEST_ARGS)

@@ -198,6 +198,17 @@ def test_code_that_appends_gets_incremental_uploads(app: cdk.App, tmp_path: Path
     assert hot.incremental_upload is True
 
 
+@pytest.mark.parametrize(("size", "part"), [("18 TiB", None), ("22 TiB", 10)])
+def test_a_share_of_a_checkpoint_fits_one_file(app: cdk.App, tmp_path: Path, size: str, part: int | None) -> None:
+    # 256 instances: 10,000 parts of 8 MiB hold 78.1 GiB, and 22 TiB are 88 GiB a node.
+    text = (EXAMPLES / "object-native-2048.yaml").read_text().replace("parameters: 405e9", f"size: {size}")
+    path = tmp_path / "large.yaml"
+    path.write_text(text)
+    (hot,) = Made(app, plan(load_workload(path))).storage.mounts
+    assert isinstance(hot, MountpointMount)
+    assert hot.write_part_size_mib == part
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -97,7 +97,7 @@ class PlannedMounts:
         """Mount the first of the hot buckets, so that code can rename, overwrite and delete: savers do all three."""
         if not self._hot:
             raise self._missing(f"a directory bucket on {mount.path}", "directory_buckets", "a DirectoryBucket or more")
-        throughput = mount.options.get("maximum_throughput_gbps")
+        throughput, part = mount.options.get("maximum_throughput_gbps"), mount.options.get("write_part_size_mib")
         writes = not mount.read_only
         return MountpointMount(
             bucket=self._hot[0],
@@ -107,6 +107,7 @@ class PlannedMounts:
             allow_overwrite=writes,
             # Appending goes through single requests, which are slower: only for code that says it writes in place.
             incremental_upload=writes and self._plan.workload.dataset.access == "read-write",
+            write_part_size_mib=part if isinstance(part, int) and writes else None,
             maximum_throughput_gbps=throughput if isinstance(throughput, int | float) else None,
         )
 

@@ -172,7 +172,8 @@ class MountPlan:
         read_only: Whether the mount refuses writes.
         options: What the mount needs beyond that, all plain values: for Mountpoint ``bucket`` (None: the data lake),
             ``prefix``, ``maximum_throughput_gbps``, ``cache`` (``none``, ``nvme`` or ``express``), ``cache_size_mib``
-            (None: 80 % of the disk), ``directory_bucket`` (True for the hot tier express).
+            (None: 80 % of the disk), ``directory_bucket`` (True for the hot tier express) and with it
+            ``write_part_size_mib`` (None: 8 MiB).
     """
 
     path: str

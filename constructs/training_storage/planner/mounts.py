@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +12,7 @@ from training_storage.planner.model import LustrePlan, MountPlan, Paths, S3Files
 from training_storage.planner.s3_supply import SAVED_CHECKPOINTS_ON_NVME, s3_gbps
 from training_storage.planner.words import gib, number
 from training_storage.rules.base import find_problems, relabel
+from training_storage.rules.mountpoint_values import PARTS
 from training_storage.rules.mounts import MOUNT_RULES, MOUNT_WORKLOAD_PATHS, MountSettings, NodeSettings
 from training_storage.units import GB, GIB, MIB
 
@@ -147,7 +149,21 @@ def _mountpoint(
     }
     if hot:
         options["directory_bucket"] = True
+        options["write_part_size_mib"] = _write_part_mib(draft)
     return MountPlan(path=path, kind="mountpoint", read_only=read_only, options=options)
+
+
+def _write_part_mib(draft: Draft) -> int | None:
+    """Return the part in which a node's share of a checkpoint fits one file; None where the default part does.
+
+    A file has at most 10,000 parts, 78 GiB in the default part of 8 MiB; savers that write one file a rank or a node
+    then never meet the limit. A larger part costs memory for every open file.
+    """
+    saves = draft.needs.saves
+    if saves is None:
+        return None
+    part = math.ceil(saves.checkpoint_bytes / draft.needs.instances / PARTS / MIB)
+    return part if part * MIB > draft.catalog.object_storage.part_bytes else None
 
 
 def _cache_room_bytes(draft: Draft, tiers: Tiers) -> float:
