@@ -36,7 +36,8 @@ class DirectoryBucket(DirectoryBucketBase):
 
     Its name is ``BASE--ZONE--x-s3``. It is private and serves HTTPS only, and there is no way to change that; its
     policy refuses TLS before 1.2. There are no versions, no object lock, no tags on objects and no events:
-    what must last belongs to the data lake.
+    what must last belongs to the data lake. A bucket without a request for 90 days falls asleep: it answers 503 until
+    it wakes, minutes later.
 
     What is kept: with RETAIN the bucket and its policy stay, and cost, when the stack is deleted. With DESTROY they go,
     but S3 deletes no bucket that holds an object or an upload in progress: deleting the stack then fails and nothing is
@@ -69,7 +70,7 @@ class DirectoryBucket(DirectoryBucketBase):
         construct_id: Id in the parent.
         availability_zone_id: Zone ID such as ``use1-az6``: the zone of the GPUs, one that has S3 Express One Zone.
         base_name: Name without its suffix: lower-case letters, digits and hyphens, 63 characters with the suffix. Left
-            out, a name is made of the stack's id.
+            out, a name is made of the stack's id; stacks of another account or region cannot refer to such a name.
         encryption_key: Customer managed key, not an alias of one, for the life of the bucket. Whoever deploys needs
             ``kms:GenerateDataKey`` and ``kms:Decrypt`` on it. Left out, S3 encrypts with a key of its own (SSE-S3).
         expire_after: Age, counted from writing, at which objects go, whole days. Left out, they stay.

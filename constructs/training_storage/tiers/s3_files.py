@@ -43,7 +43,9 @@ class S3FileSystem(S3FileSystemBase):
     """A file system over a bucket, or over a prefix of one, with its mount target, its group and its service role.
 
     What clients write reaches the bucket about a minute after the last write, and what changes in the bucket appears
-    in the file system within seconds; where both changed, the bucket wins. Clients mount it by its id with
+    in the file system within seconds. Where both changed, the bucket wins, and the file that lost goes to
+    ``.s3files-lost+found-FILE_SYSTEM_ID`` at the root, which is billed until somebody removes it. There are no hard
+    links, and objects of archive classes cannot be read. Clients mount it by its id with
     ``amazon-efs-utils``, always with TLS and their IAM role, in the zone of the subnet. Its host name there is
     ``ZONE_ID.FILE_SYSTEM_ID.s3files.REGION.on.aws`` (``on.amazonwebservices.com.cn`` in China); the VPC must have DNS
     support and DNS host names on. In a network without a way out, reads straight from S3 need its gateway endpoint, and
@@ -54,8 +56,9 @@ class S3FileSystem(S3FileSystemBase):
     ``creating``, with the reason in ``aws s3files get-file-system``, and only deleting and making it again helps. So it
     waits for the role's policy, and for the bucket with its policy.
 
-    The bucket must be versioned and send its events to EventBridge; a ``DataLake`` does both. Every change of a file,
-    ``chmod`` and ``chown`` too, makes a new version of its object. For a bucket that exists already, warnings print
+    The bucket must be versioned and send its events to EventBridge; a ``DataLake`` does both. A policy that denies
+    access from outside a VPC or an endpoint must except the service role, which comes from neither. Every change of a
+    file, ``chmod`` and ``chown`` too, makes a new version of its object. For a bucket that exists already, warnings print
     what its owner does. Whoever deploys needs, beside CloudFormation's own rights, ``iam:PassRole`` on the role,
     ``s3:GetBucketNotification`` and ``s3:PutBucketNotification`` on the bucket, the EventBridge rights on rules named
     ``DO-NOT-DELETE-S3-Files*``, and with ``encryption_key`` ``kms:DescribeKey``,
