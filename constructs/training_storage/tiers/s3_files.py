@@ -58,8 +58,8 @@ class S3FileSystem(S3FileSystemBase):
 
     The bucket must be versioned and send its events to EventBridge; a ``DataLake`` does both. A policy that denies
     access from outside a VPC or an endpoint must except the service role, which comes from neither. Every change of a
-    file, ``chmod`` and ``chown`` too, makes a new version of its object. For a bucket that exists already, warnings print
-    what its owner does. Whoever deploys needs, beside CloudFormation's own rights, ``iam:PassRole`` on the role,
+    file, ``chmod`` and ``chown`` too, makes a new version of its object. For a bucket that exists already, warnings
+    print what its owner does. Whoever deploys needs, beside CloudFormation's own rights, ``iam:PassRole`` on the role,
     ``s3:GetBucketNotification`` and ``s3:PutBucketNotification`` on the bucket, the EventBridge rights on rules named
     ``DO-NOT-DELETE-S3-Files*``, and with ``encryption_key`` ``kms:DescribeKey``,
     ``kms:GenerateDataKeyWithoutPlaintext`` and ``kms:CreateGrant``.
