@@ -209,6 +209,14 @@ def test_an_archived_object_is_reported_with_the_way_out_and_the_others_are_copi
     assert "restore it first" in report.failures[0].reason
 
 
+def test_many_archived_objects_are_all_reported(aws: Setup) -> None:
+    aws.put(*(f"{number:04d}" for number in range(1200)))
+    for number in range(1100):
+        aws.s3.buckets[LAKE][f"data/{number:04d}"].archived = True
+    report = aws.run()
+    assert (report.failed, report.copied, len(report.failures)) == (1100, 100, 1100)
+
+
 def test_a_busy_s3_is_tried_again_with_longer_and_longer_waits(aws: Setup) -> None:
     aws.put("one")
     aws.s3.fail("CopyObject", *[error("SlowDown", 503)] * 3)

@@ -54,6 +54,9 @@ _FAILED: Final = {
     "NotImplemented": "the destination does not support something of this object",
 }
 
+OF_THE_OBJECT: Final = frozenset({"InvalidObjectState", "KeyTooLongError", "NotImplemented"})
+"""Errors that many objects may have without anything being wrong with the rest."""
+
 _STOP: Final = {
     "NoSuchBucket": "the bucket does not exist; fix: check its name and --region",
     "ExpiredToken": "the credentials have expired; fix: sign in again, then run the same command: it goes on",

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PAGES_AHEAD: Final = 100
 """Pages of 1,000 objects that may wait: about 40 MB, and a total that is known early for most transfers."""
+_STOP_S: Final = 2.0
 _WAKE_S: Final = 10.0
 _WAKE_TRIES: Final = 30
 
@@ -156,7 +157,7 @@ class SourceReader:
     def stop(self) -> None:
         """Read no further."""
         self._stopped.set()
-        self._thread.join()
+        self._thread.join(_STOP_S)  # it may wait for an answer, and holds nothing that must be kept
 
     def _read(self) -> None:
         try:

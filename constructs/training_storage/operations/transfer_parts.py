@@ -285,4 +285,6 @@ def _uploads_of_key(client: S3Client, upload: Upload) -> dict[str, float]:
         }
         if not page.get("IsTruncated"):
             return found
-        request |= {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page.get("NextUploadIdMarker", "")}
+        # Directory buckets go on by the key alone.
+        markers = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page.get("NextUploadIdMarker")}
+        request |= {name: value for name, value in markers.items() if value}

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from queue import Empty, SimpleQueue
+from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
 from training_storage.errors import AwsError
 from training_storage.operations.transfer_confirm import BATCH, Confirmer
 from training_storage.operations.transfer_connection import AwsConnection, Connection
 from training_storage.operations.transfer_copy import ObjectCopier
+from training_storage.operations.transfer_errors import OF_THE_OBJECT
 from training_storage.operations.transfer_index import TransferIndex
 from training_storage.operations.transfer_journal import Journal, Known, Upload
 from training_storage.operations.transfer_listing import Page, SourceReader, check_places, index_destinations
@@ -286,7 +288,10 @@ class Run:
             return
         self._open -= 1
         self._note_outcome(outcome, journal)
-        self._failed_in_a_row = self._failed_in_a_row + 1 if outcome.status == "failed" else 0
+        if outcome.status != "failed":
+            self._failed_in_a_row = 0
+        elif outcome.code not in OF_THE_OBJECT:
+            self._failed_in_a_row += 1
         if self._failed_in_a_row >= HOPELESS:
             raise AwsError(
                 f"{HOPELESS} objects failed one after another, the last with: {outcome.reason}; what was verified is "
@@ -353,7 +358,8 @@ class Run:
     def _fail(self, outcome: Outcome, kind: str) -> None:
         place = self._route.sources[outcome.source]
         uri = f"s3://{place.bucket}/{place.prefix}{outcome.relative}"
-        self._report.failures.append(Failure(uri, outcome.reason, outcome.code, kind))
+        # Few reasons for many objects: each is held once.
+        self._report.failures.append(Failure(uri, intern(outcome.reason), intern(outcome.code), kind))
 
     # Telling
 
