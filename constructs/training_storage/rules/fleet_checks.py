@@ -254,8 +254,8 @@ def user_data(fleet: FleetSettings) -> Iterator[Problem]:
             path="user_commands",
             value=size,
             allowed=f"at most {USER_DATA_BYTES} bytes",
-            fix="put long scripts in S3 and fetch them with one command; each mount and each name of a directory bucket "
-            "takes room, too",
+            fix="put long scripts in S3 and fetch them with one command; each mount and each name of a directory "
+            "bucket takes room, too",
         )
 
 
