@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import subprocess
@@ -113,6 +114,7 @@ def running() -> Iterator[S3Server]:
             [str(weed), "server", f"-dir={folder}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-s3", *_FLAGS, *flags],
             stdout=output,
             stderr=subprocess.STDOUT,
+            env=os.environ | {"TMPDIR": str(folder)},  # its logs
             start_new_session=True,
         )  # fmt: skip
     port = ports[services.index("s3")]
@@ -135,6 +137,8 @@ def running() -> Iterator[S3Server]:
         process.kill()  # it would take ten seconds to say goodbye, and nothing of it is kept
         process.wait()
         shutil.rmtree(folder, ignore_errors=True)
+        for name, port in zip(services, ports[len(services) :], strict=True):  # where no flag puts them elsewhere
+            Path(f"/tmp/seaweedfs-{name}-grpc-{port}.sock").unlink(missing_ok=True)
 
 
 def _wait_until_it_stores(server: S3Server, process: subprocess.Popen[bytes], log: Path) -> None:
