@@ -16,6 +16,8 @@ from training_storage.planner.model import LinkPlan, Plan
 # Path and name pattern of the role that FSx makes for each linked file system.
 SERVICE_LINKED_ROLE = "aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/AWSServiceRoleForFSxS3Access_*"
 NEW_LAKE = "${DataLakeBucketName}"
+_ROLE_PREFIX = 20
+"""Characters of a stack's name that a role's name begins with for sure: CloudFormation cuts it to stay within 64."""
 
 
 def deploy_rights(plan: Plan) -> dict[str, object]:
@@ -209,7 +211,7 @@ def _s3_files_statements(plan: Plan) -> list[dict[str, object]]:
             "Sid": "HandTheRoleToS3Files",
             "Effect": "Allow",
             "Action": ["iam:PassRole"],
-            "Resource": [f"arn:{partition}:iam::{account}:role/{plan.name}-*"],
+            "Resource": [f"arn:{partition}:iam::{account}:role/{plan.name[:_ROLE_PREFIX]}*"],
             "Condition": {"StringEquals": {"iam:PassedToService": "elasticfilesystem.amazonaws.com"}},
         },
     ]
