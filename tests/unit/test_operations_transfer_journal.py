@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.unit._fake_s3 import FakeS3, error
-from training_storage.errors import AwsError
+from tests.unit._fake_s3 import FakeS3, crc32, error
+from training_storage.errors import AwsError, RefusedError
 from training_storage.operations.transfer import transfer
 from training_storage.operations.transfer_index import TransferIndex
 from training_storage.operations.transfer_journal import ALIVE_S, FLUSH_RECORDS, FLUSH_S, HEARTBEAT_S, Journal, Upload
@@ -159,7 +159,7 @@ def test_what_is_read_is_what_was_written(s3: FakeS3) -> None:
     first.ended(Upload(HOT, "data/b", "e", 45, 10, "u2"))
     first.close("finished")
     second = journal(s3)
-    assert [tuple(known) for known in second.known()] == [("ü +%", 7, "e", "c")]
+    assert [tuple(known) for known in second.known()] == [("ü +%", 7, "e", "c", "checksum")]
     assert [upload.upload_id for upload in second.left] == ["u1"]
 
 
@@ -170,6 +170,83 @@ def test_a_later_record_of_an_object_comes_later(s3: FakeS3, monkeypatch: pytest
         kept.verified(outcome("one", etag))
         kept.flush()
     assert [known.etag for known in journal(s3).known()] == ["old", "new"]
+
+
+# What somebody else wrote there, or half of it
+
+
+def journal_key(s3: FakeS3, name: str) -> str:
+    return f".training-storage/transfers/{STAGE.transfer_id}/segments/{name}"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda body: body[: len(body) // 2],
+        lambda body: b"",
+        lambda body: b"not ours",
+        lambda body: body[:20] + bytes(8) + body[28:],
+        lambda body: gzip.compress(b"no json\n"),
+        lambda body: gzip.compress(b"\xff\xfe\n"),
+    ],
+    ids=["cut", "empty", "foreign", "a flipped block", "no json", "no text"],
+)
+def test_a_segment_that_cannot_be_read_is_named_and_its_objects_are_compared(s3: FakeS3, damage: Any) -> None:
+    for number in range(50):
+        body = f"{number}".encode()
+        s3.put(LAKE, f"data/{number}", body, sums={"CRC32": crc32(body)})
+    run(s3)
+    (key,) = [key for key in s3.buckets[LAKE] if "/segments/" in key]
+    s3.put(LAKE, key, damage(s3.buckets[LAKE][key].body))
+    report = run(s3)
+    assert (report.copied, report.known + report.present, report.is_clean) == (0, 50, True)
+    assert "1 parts of the journal" in report.notes[0]
+
+
+@pytest.mark.parametrize("lines", [
+    [["v"], ["v", 1, "x", None, {}], ["v", "one", "1", "e", "c", "p"], ["w", "one"], {}, None, 7, "v"],
+    [["i", HOT], ["b", HOT, "data/one", "e", 10, 0, "id"], ["b", HOT, "data/one", "e", 10**15, 1, "id"]],
+    [["b", "their-bucket", "data/one", "e", 10, 5, "id"], ["b", HOT, "elsewhere/one", "e", 10, 5, "id"]],
+    [["e", HOT, "data/one"], ["e", 1, 2, 3], []],
+])  # fmt: skip
+def test_records_that_are_none_of_ours_are_passed_over(s3: FakeS3, lines: Any) -> None:
+    s3.put(LAKE, "data/one", b"1", sums={"CRC32": crc32(b"1")})
+    text = "\n".join(map(json.dumps, lines)).encode()
+    s3.put(LAKE, journal_key(s3, "20260101T000000Z-0-000001.jsonl.gz"), gzip.compress(text))
+    report = run(s3)
+    assert (report.copied, report.is_clean, report.notes) == (1, True, [])
+    assert s3.count("AbortMultipartUpload") == 0
+
+
+def test_a_segment_that_a_lifecycle_rule_archived_is_compared(s3: FakeS3) -> None:
+    s3.put(LAKE, "data/one", b"1", sums={"CRC32": crc32(b"1")})
+    run(s3)
+    s3.fail("GetObject", error("InvalidObjectState", 403), error("InvalidObjectState", 403))
+    assert run(s3).present == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"no json", b"[]", b"null", b"{}", b'{"state": "running"}', b"\xff"])
+def test_a_record_of_a_run_that_is_none_ends_nothing(s3: FakeS3, body: bytes) -> None:
+    s3.put(LAKE, f".training-storage/transfers/{STAGE.transfer_id}/runs/x.json", body)
+    assert run(s3).is_clean
+
+
+def test_two_uploads_of_one_run_and_key_are_both_remembered(s3: FakeS3) -> None:
+    first = journal(s3)
+    for upload_id in ("u1", "u2"):
+        first.intend(Upload(HOT, "data/a", "e", 45, 10, ""))
+        first.begun(Upload(HOT, "data/a", "e", 45, 10, upload_id))
+    second = journal(s3)
+    list(second.known())
+    assert [upload.upload_id for upload in second.left] == ["u1", "u2"]
+
+
+def test_what_is_to_be_read_is_known_only_where_it_was_read(s3: FakeS3) -> None:
+    s3.put(LAKE, "data/one", b"1", sums={"CRC32": crc32(b"1")})
+    assert run(s3).proofs == {"checksum": 1}
+    report = run(s3, verify="read")
+    assert (report.copied, report.proofs) == (0, {"read": 1})
+    assert (run(s3, verify="read").known, run(s3).known) == (1, 1)
 
 
 # Other runs
@@ -241,9 +318,21 @@ def test_the_index_knows_what_is_verified_on_both_sides() -> None:
     assert index.state("unknown", 7, "e") == (False, "")
 
 
-def test_the_index_takes_a_key_once() -> None:
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)])
+def test_of_several_sources_that_hold_a_key_the_right_one_speaks_for_it_or_else_the_first(order: Any) -> None:
     index = TransferIndex()
-    assert [index.take(key) for key in ("one", "two", "one")] == [True, True, False]
+    held = {0: [("no right one", False), ("both", False)], 1: [("both", True), ("one", True)],
+            2: [("no right one", False), ("both", False)]}  # fmt: skip
+    for number in order:
+        index.held(number, held[number])
+    assert [index.holder(key, 2) for key in ("no right one", "both", "one", "new")] == [(0, 2), (1, 3), (1, 1), (2, 1)]
+
+
+def test_a_temporary_file_without_room_is_refused_with_the_way_out() -> None:
+    index = TransferIndex()
+    index._database.execute("PRAGMA max_page_count=20")
+    with pytest.raises(RefusedError, match=r"temporary file.*TMPDIR"):
+        index.verified((f"{number}", 1, f"{number}", f"{number}") for number in range(50_000))
 
 
 def test_the_index_takes_less_than_64_bytes_an_object() -> None:

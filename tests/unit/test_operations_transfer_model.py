@@ -8,11 +8,14 @@ from typing import Any
 
 import boto3
 import pytest
+from botocore.exceptions import ParamValidationError
 from botocore.stub import Stubber
 
 from tests.unit._fake_s3 import FakeS3, crc32
+from training_storage.cli.transfers import as_text
 from training_storage.errors import AwsError, RefusedError, ValidationError
 from training_storage.node.sharding import bucket_index, object_uri
+from training_storage.operations import transfer_model
 from training_storage.operations.archive import archive_route
 from training_storage.operations.deployment import find_buckets
 from training_storage.operations.stage import staging_route
@@ -59,6 +62,8 @@ def test_anything_else_is_refused_with_the_form(uri: str) -> None:
         (places(LAKE, prefix=""), places(LAKE, prefix="a/"), "source and destination at once"),
         (places(LAKE), places(HOT[0], HOT[0]), "named twice"),
         (places(LAKE), (*places(HOT[0]), *places(HOT[1], prefix="x/")), "share a prefix"),
+        (places(LAKE), places(HOT[0], prefix=".training-storage/x/"), "keeps its own"),
+        (places(LAKE, prefix=".training-storage/"), places(HOT[0]), "keeps its own"),
     ],
 )
 def test_ways_that_lead_nowhere_are_refused(sources: Any, destinations: Any, text: str) -> None:
@@ -120,14 +125,78 @@ def test_what_lies_in_the_wrong_bucket_is_not_taken_for_a_copy() -> None:
     assert run(s3, Route(places(LAKE), places(*HOT)), dry_run=True).to_copy == 1
 
 
-def test_a_key_in_two_of_the_sources_is_a_failure_that_names_both() -> None:
+@pytest.mark.parametrize("wrong", [0, 1, 2])
+def test_of_a_key_in_two_sources_the_right_one_is_copied_and_none_removed_however_often_it_runs(wrong: int) -> None:
+    keys = {bucket_index(key, 3): key for key in (f"data/{number}" for number in range(20))}
+    for right, key in keys.items():
+        if right == wrong:
+            continue
+        s3 = FakeS3(LAKE, *HOT)
+        s3.put(HOT[right], key, b"right")
+        s3.put(HOT[wrong], key, b"wrong")
+        for turn in range(3):
+            report = run(s3, Route(places(*HOT), places(LAKE)), remove=True)
+            assert (report.copied, report.known) == ((1, 0) if turn == 0 else (0, 1))
+            assert (report.failed, report.removed, report.not_removed) == (1, 0, 1)
+            (failed,) = [failure for failure in report.failures if failure.kind == "failed"]
+            assert failed.uri == f"s3://{HOT[wrong]}/{key}"
+            assert HOT[right] in failed.reason
+            assert s3.buckets[LAKE][key].body == b"right"
+        del s3.buckets[HOT[wrong]][key]
+        assert run(s3, Route(places(*HOT), places(LAKE)), remove=True).removed == 1
+
+
+def test_an_object_in_the_wrong_bucket_alone_is_archived_too() -> None:
     s3 = FakeS3(LAKE, *HOT)
-    s3.put(HOT[0], "data/1", b"1")
-    s3.put(HOT[1], "data/1", b"2")
+    for number in range(3):
+        s3.put(HOT[number], f"data/of {number}", b"1")
     report = run(s3, Route(places(*HOT), places(LAKE)), remove=True)
-    assert (report.copied, report.failed, report.removed) == (1, 1, 1)
-    assert report.failures[0].uri == f"s3://{HOT[1]}/data/1"
-    assert s3.keys(HOT[1]) == {"data/1"}
+    assert (report.copied, report.removed, report.is_clean) == (3, 3, True)
+
+
+def test_the_mark_of_the_folder_has_no_name_in_the_root_of_a_bucket() -> None:
+    s3 = FakeS3(LAKE, "other")
+    s3.put(LAKE, "data/", b"")
+    s3.put(LAKE, "data/one", b"1")
+    s3.put(LAKE, "data/sub/", b"")
+    report = run(s3, Route(places(LAKE), (Location(bucket="other"),)), remove=True)
+    assert (report.listed, report.copied, report.is_clean) == (2, 2, True)
+    assert s3.keys("other") == {"one", "sub/"}
+    s3.put(LAKE, "data/", b"not empty")
+    report = run(s3, Route(places(LAKE), (Location(bucket="other"),)))
+    assert (report.failed, report.is_clean) == (1, False)
+
+
+def test_nothing_is_written_where_the_product_keeps_its_own() -> None:
+    s3 = FakeS3(LAKE, "other")
+    s3.put(LAKE, "data/.training-storage/transfers/x", b"1")
+    report = run(s3, Route(places(LAKE), (Location(bucket="other"),)))
+    assert (report.failed, report.copied) == (1, 0)
+    assert "give another prefix" in report.failures[0].reason
+
+
+def test_a_parameter_that_botocore_refuses_is_the_failure_of_one_object() -> None:
+    s3 = FakeS3(LAKE, HOT[0])
+    s3.put(LAKE, "data/1", b"1")
+    s3.put(LAKE, "data/2", b"2")
+
+    def refuse(**asked: Any) -> None:
+        if asked["Key"] == "data/1":
+            raise ParamValidationError(report="no such key")
+
+    s3.always["CopyObject"] = refuse
+    report = run(s3, Route(places(LAKE), places(HOT[0])), verify="read")
+    assert (report.failed, report.copied) == (1, 1)
+
+
+def test_failures_are_counted_and_the_first_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transfer_model, "FAILURES_KEPT", 3)
+    s3 = FakeS3(LAKE, HOT[0])
+    for number in range(10):
+        s3.put(LAKE, f"data/{number}", b"1", archived=True)
+    report = run(s3, Route(places(LAKE), places(HOT[0])))
+    assert (report.failed, len(report.failures), report.failures_left_out) == (10, 3, 7)
+    assert "10 not as they should be" in as_text(report, remove=False)
 
 
 def test_a_dry_run_says_which_objects_have_no_checksum_in_the_listing_and_writes_nothing() -> None:
@@ -174,6 +243,27 @@ def test_what_a_dead_process_had_taken_is_answered_as_failed(monkeypatch: pytest
     outcomes = [Outcome(*each[1:]) for each in told]
     assert all(each.status == "failed" and "died" in each.reason for each in outcomes)
     pool.finish()
+
+
+def test_what_a_dead_process_had_taken_is_given_back_once_while_others_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
+    answers: SimpleQueue[list[Any]] = SimpleQueue()
+    pool = ProcessPool(
+        AwsConnection("us-east-1"), Route(places(LAKE), places(HOT[0])), verify="auto", remove=False,
+        processes=2, threads=1, answers=answers,
+    )  # fmt: skip
+    pool.submit([Entry(0, "one", 1, "e")])
+    (number,) = [number for number, taken in enumerate(pool._open) if taken]
+    pool._workers[number].kill()
+    told = answers.get(timeout=30)
+    assert (told[0], Entry(*told[1:])) == ("lost", Entry(0, "one", 1, "e", look=True))
+    pool.submit([Entry(*told[1:])])
+    pool._workers[1 - number].kill()
+    told = answers.get(timeout=30)
+    assert (told[0], Outcome(*told[1:]).status) == ("outcome", "failed")
+    pool.stop()
 
 
 def test_a_process_ends_when_whoever_started_it_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:

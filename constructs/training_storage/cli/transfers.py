@@ -211,10 +211,12 @@ def as_text(report: Report, *, remove: bool) -> str:
 def _failures(report: Report) -> list[str]:
     if not report.failures:
         return []
-    lines = [f"  {len(report.failures):,} not as they should be:"]
+    count = len(report.failures) + report.failures_left_out
+    lines = [f"  {count:,} not as they should be:"]
     lines += [f"    {failure.uri}: {failure.kind}: {failure.reason}" for failure in report.failures[:FAILURES_SHOWN]]
-    if len(report.failures) > FAILURES_SHOWN:
-        lines.append(f"    and {len(report.failures) - FAILURES_SHOWN:,} more; --format json names all")
+    if count > FAILURES_SHOWN:
+        named = "names the first 100,000" if report.failures_left_out else "names all"
+        lines.append(f"    and {count - FAILURES_SHOWN:,} more; --format json {named}")
     lines.append("  run the same command again: it looks at these alone")
     return lines
 

@@ -10,7 +10,7 @@ from botocore.exceptions import ClientError
 
 from training_storage.operations.aws import aws_errors
 from training_storage.operations.transfer_errors import judge
-from training_storage.operations.transfer_model import Outcome, Route
+from training_storage.operations.transfer_model import Location, Outcome, Route
 from training_storage.operations.transfer_verify import look
 
 if TYPE_CHECKING:
@@ -49,21 +49,24 @@ class Confirmer:
             places.setdefault(index, {})[key] = outcome
         for index, waiting in places.items():
             bucket = self._route.destinations[index].bucket
-            for key, listed in self._list(bucket, waiting):
+            for key, listed in self._list(self._route.destinations[index], waiting):
                 outcome = waiting.pop(key)
                 answers.append((outcome, listed == (outcome.size, outcome.copy_etag)))
             looks = self._threads.map(self._look(bucket), waiting.items())
             answers.extend(zip(waiting.values(), looks, strict=True))
         return answers
 
-    def _list(self, bucket: str, waiting: Mapping[str, Outcome]) -> list[tuple[str, tuple[int, str]]]:
+    def _list(self, place: Location, waiting: Mapping[str, Outcome]) -> list[tuple[str, tuple[int, str]]]:
         """Return what listings show of the copies; those that it would take long to reach are left out."""
         found: list[tuple[str, tuple[int, str]]] = []
         last = max(waiting)
         after = min(waiting)[:-1]  # the nearest text that is surely before
         while len(waiting) - len(found) >= _WORTHWHILE:
             with aws_errors("ListObjectsV2"):
-                page: Mapping[str, Any] = self._client.list_objects_v2(Bucket=bucket, StartAfter=after)
+                # A caller may be allowed to list this prefix alone.
+                page: Mapping[str, Any] = self._client.list_objects_v2(
+                    Bucket=place.bucket, Prefix=place.prefix, StartAfter=after
+                )
             items: list[Mapping[str, Any]] = page.get("Contents", [])
             some = [(item["Key"], (item["Size"], item["ETag"].strip('"'))) for item in items if item["Key"] in waiting]
             found.extend(some)

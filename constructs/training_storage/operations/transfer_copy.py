@@ -115,7 +115,7 @@ class ObjectCopier:
             StopError: No object can be copied any more.
             CancelledError: The run is being stopped.
         """
-        changes, made = 0, _Made()
+        changes, made = 0, _Made(entry.made)
         failure = Outcome(entry.source, entry.relative, entry.size, entry.etag, "failed")
         for attempt in range(ATTEMPTS):
             self._check()
@@ -192,12 +192,12 @@ class ObjectCopier:
         if entry.copy_mark:
             known = Outcome(entry.source, entry.relative, entry.size, entry.etag, "verified", proof="journal")
             if self._copy_is_there(entry, where):
-                return self._removed(known, where)
+                return self._removed(known, where, entry)
             entry = entry._replace(copy_mark="")
         if entry.look:
             outcome = self._find(entry, where, made)
             if outcome is not None:
-                return self._removed(outcome, where)
+                return self._removed(outcome, where, entry)
         said = self.copy(entry, where)
         made.copied = True
         self._check()
@@ -206,7 +206,7 @@ class ObjectCopier:
             if outcome is not None:
                 return outcome
         copy = look(self.client, where.bucket, where.key)
-        return self._removed(self._verified(entry, where, copy, copied=True), where)
+        return self._removed(self._verified(entry, where, copy, copied=True), where, entry)
 
     def _believed(self, entry: Entry, where: Where, said: Mapping[str, Any]) -> Outcome | None:
         """Return the outcome by what S3 said about the copy; its size is left to a listing, a thousand at once."""
@@ -272,10 +272,13 @@ class ObjectCopier:
             raise
         return fingerprint(copy.size, copy.etag).hex() == entry.copy_mark
 
-    def _removed(self, outcome: Outcome, where: Where) -> Outcome:
+    def _removed(self, outcome: Outcome, where: Where, entry: Entry) -> Outcome:
         """Remove the source of a verified copy, if it is still what was verified."""
         if not self.remove or outcome.status != "verified":
             return outcome
+        if entry.keep:
+            # Without it the next run would take the other object for this key's, and overwrite the copy.
+            return outcome._replace(reason="not removed: another of the buckets holds the same key")
         request: Any = {"Bucket": where.source_bucket, "Key": where.source_key}
         try:
             try:

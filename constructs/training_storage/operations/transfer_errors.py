@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError, IncompleteReadError
+from botocore.exceptions import (
+    BotoCoreError,
+    ClientError,
+    ConnectionError,
+    HTTPClientError,
+    IncompleteReadError,
+    ParamValidationError,
+)
 
 Meaning = Literal["again", "changed", "missing", "failed", "stop"]
 
@@ -73,8 +80,9 @@ _STOP: Final = {
 def judge(error: ClientError | BotoCoreError) -> Verdict:
     """Say what an error means."""
     if not isinstance(error, ClientError):
-        # Credentials, endpoints and parameters are wrong for every object; a line that broke is tried again.
-        return Verdict("again" if isinstance(error, _BROKEN_LINE) else "stop", "", str(error))
+        # Credentials and endpoints are wrong for every object; a line that broke is tried again.
+        meaning: Meaning = "again" if isinstance(error, _BROKEN_LINE) else "stop"
+        return Verdict("failed" if isinstance(error, ParamValidationError) else meaning, "", str(error))
     details: Any = error.response.get("Error", {})
     code = str(details.get("Code", ""))
     status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0)

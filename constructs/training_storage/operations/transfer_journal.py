@@ -14,17 +14,22 @@ import os
 import secrets
 import socket
 import time
+import zlib
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from io import BytesIO
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from botocore.exceptions import ClientError
+
 from training_storage.operations.aws import aws_errors
-from training_storage.operations.transfer_model import OWN_PREFIX, Outcome
+from training_storage.operations.transfer_errors import judge
+from training_storage.operations.transfer_model import MAX_PART_BYTES, MAX_PARTS, OWN_PREFIX, Outcome
+from training_storage.operations.transfer_pools import PartThreads
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -59,6 +64,11 @@ class Upload(NamedTuple):
     upload_id: str
     intended: float = 0.0
 
+    @property
+    def is_sound(self) -> bool:
+        """Whether it can be one of this product; a journal may hold what somebody else wrote."""
+        return 0 < self.part_size <= MAX_PART_BYTES and 0 < self.size <= MAX_PARTS * self.part_size
+
 
 class Known(NamedTuple):
     """One verified object of an earlier run."""
@@ -67,6 +77,7 @@ class Known(NamedTuple):
     size: int
     etag: str
     copy_etag: str
+    proof: str
 
 
 class OtherRun(NamedTuple):
@@ -84,6 +95,10 @@ class Journal:
         bucket: Bucket that holds it.
         transfer_id: Id of the transfer.
         clock: Replaced in tests.
+
+    Attributes:
+        run_id: Names this run.
+        damaged: Keys of segments that could not be read to their end.
     """
 
     def __init__(
@@ -100,6 +115,7 @@ class Journal:
         self.run_id = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(4)}"
         self._others: tuple[OtherRun, ...] = ()
         self._left: list[Upload] = []
+        self.damaged: list[str] = []
 
     @property
     def uri(self) -> str:
@@ -116,7 +132,8 @@ class Journal:
         """
         with aws_errors("PutObject"):
             answer = self._beat("running")
-        now = parsedate_to_datetime(answer["ResponseMetadata"]["HTTPHeaders"]["date"]).timestamp()
+        date = answer["ResponseMetadata"]["HTTPHeaders"].get("date")
+        now = parsedate_to_datetime(date).timestamp() if date else time.time()
         with aws_errors("ListObjectsV2"):
             runs = [item for item in self._list("runs/") if now - item["LastModified"].timestamp() < ALIVE_S]
         others = []
@@ -124,10 +141,11 @@ class Journal:
             run_id = str(item["Key"]).removeprefix(f"{self._prefix}runs/").removesuffix(".json")
             if run_id == self.run_id:
                 continue
-            with aws_errors("GetObject"):
-                said = json.loads(self._client.get_object(Bucket=self._bucket, Key=item["Key"])["Body"].read())
-            if said["state"] == "running" and _is_alive(said):
-                others.append(OtherRun(run_id, said["host"]))
+            said: Any = None
+            with suppress(ValueError):  # no record of ours
+                said = json.loads(self._body(item["Key"]) or b"null")
+            if isinstance(said, dict) and said.get("state") == "running" and _is_alive(said):
+                others.append(OtherRun(run_id, str(said.get("host"))))
         self._others = tuple(others)
         return self._others
 
@@ -148,29 +166,35 @@ class Journal:
         """
         with aws_errors("ListObjectsV2"):
             segments = sorted(self._list("segments/"), key=lambda item: str(item["Key"]))
-        uploads: dict[tuple[str, str, str], Upload] = {}
+        uploads: dict[tuple[str, str, str, str], Upload] = {}
         busy = {other.run_id for other in self._others}
-        with ThreadPoolExecutor(threads) as readers, aws_errors("GetObject"):
+        readers = PartThreads(threads)
+        try:
             for start in range(0, len(segments), 4 * threads):  # so many are in memory at once
                 some = segments[start : start + 4 * threads]
                 for item, lines in zip(some, readers.map(self._read, some), strict=True):
                     run_id = str(item["Key"]).rpartition("/")[2].rpartition("-")[0]
                     for line in lines:
                         match line:
-                            case ["v", relative, size, etag, copy_etag, *_]:
-                                yield Known(relative, size, etag, copy_etag)
-                            case ["i", bucket, key, etag, size, part_size]:
+                            case ["v", str(relative), int(size), str(etag), str(copy_etag), str(proof), *_]:
+                                yield Known(relative, size, etag, copy_etag, proof)
+                            case ["i", str(bucket), str(key), str(etag), int(size), int(part_size)]:
                                 at = item["LastModified"].timestamp() - 1  # of whole seconds
-                                uploads[run_id, bucket, key] = Upload(bucket, key, etag, size, part_size, "", at)
-                            case ["b", bucket, key, etag, size, part_size, upload_id]:
-                                uploads[run_id, bucket, key] = Upload(bucket, key, etag, size, part_size, upload_id)
-                            case ["e", bucket, key, upload_id]:
+                                uploads[run_id, bucket, key, ""] = Upload(bucket, key, etag, size, part_size, "", at)
+                            case ["b", str(bucket), str(key), str(etag), int(size), int(part_size), str(upload_id)]:
+                                uploads.pop((run_id, bucket, key, ""), None)
+                                uploads[run_id, bucket, key, upload_id] = Upload(
+                                    bucket, key, etag, size, part_size, upload_id
+                                )
+                            case ["e", str(bucket), str(key), str(upload_id)]:
                                 uploads = {
                                     place: upload
                                     for place, upload in uploads.items()
-                                    if place[1:] != (bucket, key) or upload.upload_id not in ("", upload_id)
+                                    if place[1:3] != (bucket, key) or upload.upload_id not in ("", upload_id)
                                 }
-        self._left = [upload for (run_id, *_), upload in uploads.items() if run_id not in busy]
+        finally:
+            readers.shutdown(wait=False)
+        self._left = [upload for (run_id, *_), upload in uploads.items() if run_id not in busy and upload.is_sound]
 
     @property
     def left(self) -> list[Upload]:
@@ -183,8 +207,30 @@ class Journal:
             yield from page.get("Contents", ())
 
     def _read(self, item: Any) -> list[Any]:
-        body = self._client.get_object(Bucket=self._bucket, Key=item["Key"])["Body"].read()
-        return [json.loads(line) for line in gzip.decompress(body).splitlines()]
+        """Return the lines of a segment that can be read; what the others said is found again by comparing."""
+        lines: list[Any] = []
+        try:
+            with gzip.GzipFile(fileobj=BytesIO(self._body(item["Key"]) or b"nothing")) as segment:
+                for line in segment:
+                    lines.append(json.loads(line))  # noqa: PERF401 - those before a damage count
+        except (OSError, EOFError, zlib.error, ValueError):
+            self.damaged.append(item["Key"])
+        return lines
+
+    def _body(self, key: str) -> bytes:
+        """Return an object of the journal; empty where it is gone or can't be read.
+
+        Raises:
+            AwsError: AWS failed, or refused everything.
+        """
+        with aws_errors("GetObject"):
+            try:
+                return self._client.get_object(Bucket=self._bucket, Key=key)["Body"].read()
+            except ClientError as error:
+                # A lifecycle rule may have deleted or archived it.
+                if judge(error).meaning == "missing" or judge(error).code == "InvalidObjectState":
+                    return b""
+                raise
 
     # Writing
 
@@ -272,6 +318,6 @@ def _began(pid: int) -> str:
 
 def _is_alive(said: dict[str, Any]) -> bool:
     """Whether a run that was heard of lately still is at work; of another machine nothing more can be known."""
-    if said["host"] != socket.gethostname() or not said["began"]:
+    if said.get("host") != socket.gethostname() or not said.get("began"):
         return True
-    return bool(_began(said["pid"]) == said["began"])
+    return bool(_began(said.get("pid", 0)) == said["began"])

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from queue import Empty, Full, Queue
 from threading import Event, Lock, Thread
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
-from training_storage.errors import RefusedError
+from training_storage.errors import AwsError, RefusedError
+from training_storage.node.sharding import bucket_index
 from training_storage.operations.aws import aws_errors
 from training_storage.operations.transfer_errors import judge
 from training_storage.operations.transfer_index import TransferIndex
 from training_storage.operations.transfer_model import OWN_PREFIX, Entry, Failure, Location, Route
+from training_storage.operations.transfer_pools import PartThreads
 
 if TYPE_CHECKING:
     from mypy_boto3_s3.client import S3Client
@@ -64,11 +65,15 @@ def check_places(
             try:
                 client.list_objects_v2(Bucket=place.bucket, Prefix=place.prefix, MaxKeys=1)
                 break
-            except ClientError as error:
+            except (ClientError, BotoCoreError) as error:
                 verdict = judge(error)
                 if verdict.code in ("NoSuchBucket", "404"):
                     raise RefusedError(
                         f"bucket {place.bucket} does not exist; fix: check its name and --region"
+                    ) from error
+                if verdict.meaning == "stop" and verdict.code:
+                    raise AwsError(
+                        f"bucket {place.bucket}: {verdict.reason}", operation="ListObjectsV2", code=verdict.code
                     ) from error
                 if not verdict.slow or attempt + 1 == _WAKE_TRIES:
                     with aws_errors("ListObjectsV2"):
@@ -104,20 +109,51 @@ def index_destinations(client: S3Client, route: Route, index: TransferIndex) -> 
     Raises:
         AwsError: AWS refused or failed.
     """
-    lock = Lock()
+
+    def note(number: int, place: Location, items: list[Mapping[str, Any]]) -> None:
+        found = [(item["Key"].removeprefix(place.prefix), item["Size"], item["ETag"].strip('"')) for item in items]
+        # Of several buckets each holds its own share of the keys; anything else there is none of ours.
+        index.there(each for each in found if route.target(each[0])[0] == number)
+
+    _read_all(client, route.destinations, note)
+
+
+def index_sources(client: S3Client, route: Route, index: TransferIndex) -> None:
+    """Note which of several sources hold a key, so that one speaks for it whatever the order of the listings.
+
+    Raises:
+        AwsError: AWS refused or failed.
+    """
+    count = len(route.sources)
+
+    def note(number: int, place: Location, items: list[Mapping[str, Any]]) -> None:
+        keys = [str(item["Key"]) for item in items]
+        index.held(number, ((key.removeprefix(place.prefix), bucket_index(key, count) == number) for key in keys))
+
+    if count > 1:
+        _read_all(client, route.sources, note)
+
+
+def _read_all(
+    client: S3Client, places: Sequence[Location], note: Callable[[int, Location, list[Mapping[str, Any]]], None]
+) -> None:
+    """Read several places beside each other; ``note`` is called by one thread at a time."""
+    lock, stopped = Lock(), Event()
 
     def read(number: int) -> None:
-        place = route.destinations[number]
-        for items, _ in list_objects(client, place):
-            found = [(item["Key"].removeprefix(place.prefix), item["Size"], item["ETag"].strip('"')) for item in items]
-            # Of several buckets each holds its own share of the keys; anything else there is none of ours.
+        for items, _ in list_objects(client, places[number]):
             with lock:
-                index.there(each for each in found if route.target(each[0])[0] == number)
+                if stopped.is_set():
+                    return
+                note(number, places[number], items)
 
-    numbers = range(len(route.destinations))
-    with ThreadPoolExecutor(min(8, len(numbers))) as readers:
-        for _ in readers.map(read, numbers):
+    readers = PartThreads(min(8, len(places)))  # an interrupted process does not wait for these
+    try:
+        for _ in readers.map(read, range(len(places))):
             pass
+    finally:
+        stopped.set()
+        readers.shutdown(wait=False)
 
 
 class SourceReader:
@@ -180,17 +216,35 @@ class SourceReader:
         place = self._route.sources[number]
         entries: list[Entry] = []
         failures: list[Failure] = []
-        known = known_bytes = 0
+        known = known_bytes = marks = 0
         for item in items:
             relative, size, etag = item["Key"].removeprefix(place.prefix), item["Size"], item["ETag"].strip('"')
-            if len(self._route.sources) > 1 and not self._index.take(relative):
-                reason = "another of the buckets holds the same key; fix: remove the one that is wrong"
-                failures.append(Failure(f"s3://{place.bucket}/{item['Key']}", reason, "", "failed"))
+            uri = f"s3://{place.bucket}/{item['Key']}"
+            holder, holders = self._index.holder(relative, number) if len(self._route.sources) > 1 else (number, 1)
+            if holder != number:
+                other = self._route.sources[holder].bucket
+                reason = f"another of the buckets holds the same key, {other}; fix: remove the one that is wrong"
+                failures.append(Failure(uri, reason, "", "failed"))
+                continue
+            key = self._route.target(relative)[1]
+            if not key:
+                # The mark of the folder that is copied, which has no name in the root of a bucket.
+                if size:
+                    reason = "it would have no name there; fix: give a prefix in --to"
+                    failures.append(Failure(uri, reason, "", "failed"))
+                else:
+                    marks += 1
+                continue
+            if key.startswith(OWN_PREFIX):
+                reason = f"it would lie below {OWN_PREFIX}, where this product keeps its own; fix: give another prefix"
+                failures.append(Failure(uri, reason, "", "failed"))
                 continue
             there, mark = self._index.state(relative, size, etag)
             if mark and not self._with_known:
                 known += 1
                 known_bytes += size
                 continue
-            entries.append(Entry(number, relative, size, etag, there, mark, bool(item.get("ChecksumAlgorithm"))))
-        return Page(entries, len(items), sum(item["Size"] for item in items), known, known_bytes, failures, more)
+            has_sum = bool(item.get("ChecksumAlgorithm"))
+            entries.append(Entry(number, relative, size, etag, there, mark, has_sum, keep=holders > 1))
+        listed_bytes = sum(item["Size"] for item in items)
+        return Page(entries, len(items) - marks, listed_bytes, known, known_bytes, failures, more)

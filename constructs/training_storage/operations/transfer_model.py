@@ -24,6 +24,9 @@ MAX_PART_BYTES: Final = 5 * 2**30
 Verify = Literal["auto", "server", "read"]
 VERIFY: Final[tuple[Verify, ...]] = ("auto", "server", "read")
 
+FAILURES_KEPT: Final = 100_000
+"""Failures that are named; millions of archived objects must not fill the memory."""
+
 PROCESSES: Final = 8
 THREADS_A_PROCESS: Final = 32
 
@@ -151,6 +154,12 @@ class Route:
             if source.bucket == destination.bucket
             and (source.prefix.startswith(destination.prefix) or destination.prefix.startswith(source.prefix))
         ]
+        problems += [
+            Problem(what=f"lies below {OWN_PREFIX}, where this product keeps its own", value=place.uri,
+                    fix="give another prefix")
+            for place in (*self.sources, *self.destinations)
+            if place.prefix.startswith(OWN_PREFIX)
+        ]  # fmt: skip
         for name, places in (("from", self.sources), ("to", self.destinations)):
             if len({place.bucket for place in places}) < len(places):
                 problems.append(Problem(what="a bucket is named twice", path=name, value=[p.uri for p in places]))
@@ -194,6 +203,8 @@ class Entry(NamedTuple):
         look: The destination holds this key: compare before copying.
         copy_mark: Verified in an earlier run, and the copy has this fingerprint; only its removal is asked.
         checksum: Whether the listing names a checksum of the whole object or of its parts.
+        made: What lies at the destination was copied by this run.
+        keep: Another source holds the same key: neither is removed.
     """
 
     source: int
@@ -203,6 +214,8 @@ class Entry(NamedTuple):
     look: bool = False
     copy_mark: str = ""
     checksum: bool = False
+    made: bool = False
+    keep: bool = False
 
 
 Status = Literal["verified", "unverified", "failed", "gone"]
@@ -287,7 +300,8 @@ class Report:
         not_removed: Verified objects whose removal failed.
         proofs: How many objects of this run were proved by ``checksum``, ``etag`` or ``read``.
         read_bytes: Bytes read to compare.
-        failures: What failed, in the order of events.
+        failures: What failed, in the order of events; the first 100,000.
+        failures_left_out: How many more.
         notes: What the user should know: another run, uploads that were resumed.
         seconds: How long it took.
         dry_run: Whether nothing was to be changed.
@@ -319,6 +333,7 @@ class Report:
     proofs: dict[str, int] = field(default_factory=dict)
     read_bytes: int = 0
     failures: list[Failure] = field(default_factory=list)
+    failures_left_out: int = 0
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
     dry_run: bool = False
@@ -326,6 +341,13 @@ class Report:
     to_copy_bytes: int = 0
     to_compare: int = 0
     without_checksum: int = 0
+
+    def fail(self, failure: Failure) -> None:
+        """Note a failure."""
+        if len(self.failures) < FAILURES_KEPT:
+            self.failures.append(failure)
+        else:
+            self.failures_left_out += 1
 
     @property
     def done(self) -> int:

@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlencode
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from training_storage.operations.checksums import can_combine
 from training_storage.operations.transfer_copy import ObjectCopier, Where
@@ -103,14 +103,13 @@ class LargeObjectCopier(ObjectCopier):
             self.client.complete_multipart_upload(
                 Bucket=where.bucket, Key=where.key, UploadId=upload.upload_id, MultipartUpload={"Parts": made}
             )
-        except ClientError as error:
+        except (ClientError, BotoCoreError) as error:
             if judge(error).code == "NoSuchUpload":
                 # An answer that was lost, another run, or a lifecycle rule: what lies there decides.
                 self._book.ended(upload)
                 return {}
             if judge(error).meaning != "again":
-                abort(self.client, upload)
-                self._book.ended(upload)
+                self._abort(upload)
             else:
                 self._left[where.bucket, where.key] = upload
             raise
@@ -127,9 +126,13 @@ class LargeObjectCopier(ObjectCopier):
         where = self.where(entry)
         upload = self._left.pop((where.bucket, where.key), None)
         if upload is not None:
-            abort(self.client, upload)
-            self._book.ended(upload)
+            self._abort(upload)
         return outcome
+
+    def _abort(self, upload: Upload) -> None:
+        """Abort an upload; where that fails it stays in the journal, and the next run tries again."""
+        if not abort(self.client, upload):
+            self._book.ended(upload)
 
     def _take_up(self, entry: Entry, where: Where) -> tuple[Upload | None, dict[int, Mapping[str, Any]]]:
         """Return the upload of an earlier try with the parts it holds, if it is of this very object."""
@@ -137,8 +140,7 @@ class LargeObjectCopier(ObjectCopier):
         if upload is None:
             return None, {}
         if (upload.etag, upload.size) != (entry.etag, entry.size):
-            abort(self.client, upload)
-            self._book.ended(upload)
+            self._abort(upload)
             return None, {}
         sizes = {
             number: last + 1 - first
@@ -151,7 +153,7 @@ class LargeObjectCopier(ObjectCopier):
                 page: Mapping[str, Any] = self.client.list_parts(
                     Bucket=upload.bucket, Key=upload.key, UploadId=upload.upload_id, PartNumberMarker=marker
                 )
-            except ClientError as error:
+            except (ClientError, BotoCoreError) as error:
                 if judge(error).code != "NoSuchUpload":
                     self._left[where.bucket, where.key] = upload
                     raise
@@ -232,37 +234,53 @@ def _as_completed(number: int, part: Mapping[str, Any]) -> dict[str, Any]:
     return {"PartNumber": number, "ETag": part["ETag"], **sums}
 
 
-def abort(client: S3Client, upload: Upload) -> None:
-    """Abort an upload that this product made; one that is gone is well too."""
+def abort(client: S3Client, upload: Upload) -> str:
+    """Abort an upload that this product made.
+
+    Returns:
+        Why it still stands; empty where there is no such upload any more.
+    """
     try:
         client.abort_multipart_upload(Bucket=upload.bucket, Key=upload.key, UploadId=upload.upload_id)
-    except ClientError as error:
-        if judge(error).code not in ("NoSuchUpload", "AccessDenied", "404"):
-            raise
+    except (ClientError, BotoCoreError) as error:
+        verdict = judge(error)
+        return "" if verdict.code in ("NoSuchUpload", "404") else verdict.reason
+    return ""
 
 
 def settle(client: S3Client, uploads: list[Upload], ended: Callable[[Upload], None]) -> dict[tuple[str, str], Upload]:
     """Return the uploads of earlier runs that still exist, by bucket and key.
 
     An upload whose id was never written down, because the run was killed between making it and saying so, is found
-    among the uploads of its key that began after that was intended.
+    among the uploads of its key that began after that was intended. Where uploads can't be listed, those with an id are
+    taken for existing, and the others stay in the journal.
 
     Args:
         client: Client of the destination's region.
         uploads: Those that the journal has no end of, oldest first.
         ended: Called with each that is there no more.
+
+    Raises:
+        ClientError: Nothing can be asked any more, with expired credentials for example.
+        BotoCoreError: The same, without an answer.
     """
     found: dict[tuple[str, str], Upload] = {}
     named = {upload.upload_id for upload in uploads if upload.upload_id}
     for upload in uploads:
-        existing = _uploads_of_key(client, upload)
+        try:
+            existing = _uploads_of_key(client, upload)
+        except (ClientError, BotoCoreError) as error:
+            if judge(error).meaning == "stop":
+                raise
+            if not upload.upload_id:
+                continue
+            existing = {upload.upload_id: upload.intended}
         ids = [upload.upload_id] if upload.upload_id in existing else []
         if not upload.upload_id:
             ids = [each for each, begun in existing.items() if begun >= upload.intended and each not in named]
         for upload_id in ids:
             earlier = found.pop((upload.bucket, upload.key), None)
-            if earlier is not None:
-                abort(client, earlier)
+            if earlier is not None and not abort(client, earlier):
                 ended(earlier)
             found[upload.bucket, upload.key] = upload._replace(upload_id=upload_id)
         if not ids:

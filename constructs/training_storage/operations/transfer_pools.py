@@ -21,7 +21,8 @@ from training_storage.operations.transfer_model import Entry, Outcome, Route, Ve
 from training_storage.operations.transfer_worker import answer
 
 Answer = list[Any]
-"""``["outcome", *Outcome]``, ``["stop", code, reason]`` or ``["cancelled", source, relative]``."""
+"""``["outcome", *Outcome]``, ``["stop", code, reason]``, ``["cancelled", source, relative]``, or ``["lost", *Entry]``
+for what a process had taken that died."""
 
 ENTRIES_A_LINE: Final = 16
 
@@ -169,6 +170,7 @@ class ProcessPool:
         self._workers = [self._begin(order) for _ in range(processes)]
         self._open: list[dict[tuple[int, str], Entry]] = [{} for _ in self._workers]
         self._ended = [False for _ in self._workers]
+        self._lost: set[tuple[int, str]] = set()
         self._readers = [Thread(target=self._read, args=(number,), daemon=True) for number in range(processes)]
         for reader in self._readers:
             reader.start()
@@ -205,12 +207,18 @@ class ProcessPool:
         self._lose(number)
 
     def _lose(self, number: int) -> None:
-        """Answer for what a process took and will not bring to its end."""
+        """Answer for what a process took and will not bring to its end: another one may, once."""
         with self._lock:
             self._ended[number] = True
-            lost = list(self._open[number].values())
+            nobody_left = all(self._ended)
+            lost = list(self._open[number].items())
             self._open[number].clear()
-        for entry in lost:
+            again = {place for place, _ in lost if place not in self._lost and not nobody_left}
+            self._lost |= again
+        for place, entry in lost:
+            if place in again:
+                self._answers.put(["lost", *entry._replace(look=True)])  # its copy may be there
+                continue
             reason = "a process that copied died, perhaps for want of memory; fix: run the same command again"
             outcome = Outcome(entry.source, entry.relative, entry.size, entry.etag, "failed", reason=reason)
             self._answers.put(["outcome", *outcome])

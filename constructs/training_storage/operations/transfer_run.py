@@ -12,13 +12,20 @@ from sys import intern
 from typing import TYPE_CHECKING, Any, Final
 
 from training_storage.errors import AwsError
+from training_storage.operations.aws import aws_errors
 from training_storage.operations.transfer_confirm import BATCH, Confirmer
-from training_storage.operations.transfer_connection import AwsConnection, Connection
+from training_storage.operations.transfer_connection import AwsConnection, Connection, is_answered_inside
 from training_storage.operations.transfer_copy import ObjectCopier
 from training_storage.operations.transfer_errors import OF_THE_OBJECT
 from training_storage.operations.transfer_index import TransferIndex
 from training_storage.operations.transfer_journal import Journal, Known, Upload
-from training_storage.operations.transfer_listing import Page, SourceReader, check_places, index_destinations
+from training_storage.operations.transfer_listing import (
+    Page,
+    SourceReader,
+    check_places,
+    index_destinations,
+    index_sources,
+)
 from training_storage.operations.transfer_model import Entry, Failure, Options, Outcome, Report, Route
 from training_storage.operations.transfer_parts import LargeObjectCopier, abort, settle
 from training_storage.operations.transfer_pools import Answer, PartThreads, Pool, ProcessPool, ThreadPool
@@ -31,6 +38,8 @@ LARGE_OBJECTS: Final = 4
 PROGRESS_S: Final = 0.2
 CONFIRM_S: Final = 2.0
 """Copies wait for so long at most until they are looked at where they lie."""
+CONFIRMS: Final = 2
+"""Listings for that beside each other."""
 _WAITING: Final = 5_000
 """Entries held here at most while the copiers are busy."""
 HOPELESS: Final = 200
@@ -74,6 +83,7 @@ class Run:
         self._unseen: list[Outcome] = []
         self._unseen_since = 0.0
         self._confirming = 0
+        self._lost = False
         self._small: deque[Entry] = deque()
         self._large: deque[Entry] = deque()
         self._report = Report(
@@ -91,8 +101,16 @@ class Run:
         index = TransferIndex()
         try:
             for some in _in_thousands(journal.known()):
-                index.verified(some)
+                # What is to be read is known only where it was read.
+                to_read = self._options.verify == "read"
+                index.verified(known[:4] for known in some if known.proof == "read" or not to_read)
+            if journal.damaged:
+                self._note(
+                    f"{len(journal.damaged)} parts of the journal {journal.uri} can't be read; what they told is "
+                    "compared anew"
+                )
             index_destinations(client, self._route, index)
+            index_sources(client, self._route, index)
             reader = SourceReader(client, self._route, index, with_known=self._options.remove)
             try:
                 if self._options.dry_run:
@@ -169,11 +187,13 @@ class Run:
         )
         large = ThreadPool(in_parts, LARGE_OBJECTS, self._answers)
         confirmer = Confirmer(client, self._route, parts)
+        confirms = PartThreads(CONFIRMS)  # of its own: it waits for what the others do
         small: Pool | None = None
         pools: list[Pool] = [large]
         state = "failed"
         try:
-            left |= settle(client, journal.left, journal.ended)
+            with aws_errors("ListMultipartUploads"):
+                left |= settle(client, [each for each in journal.left if self._is_ours(each)], journal.ended)
             if left:
                 self._note(f"{len(left)} uploads in parts that an earlier run left are taken up again")
             while not self._report.complete or self._open or self._small or self._large:
@@ -184,13 +204,15 @@ class Run:
                 self._feed(small, self._small)
                 self._feed(large, self._large)
                 self._take(journal)
-                self._confirm(confirmer, parts)
+                self._confirm(confirmer, confirms)
                 journal.tick()
                 self._report.under_way_bytes = in_parts.under_way_bytes
                 self._show()
             for upload in left.values():
-                abort(client, upload)
-                journal.ended(upload)
+                if refused := abort(client, upload):
+                    self._note(f"an upload in parts of s3://{upload.bucket}/{upload.key} can't be aborted: {refused}")
+                else:
+                    journal.ended(upload)
             state = "finished"
         except KeyboardInterrupt:
             state = "interrupted"
@@ -202,7 +224,8 @@ class Run:
                     pool.stop()
                 else:
                     pool.finish()
-            parts.shutdown(wait=not self._cancelled)
+            for threads in (confirms, parts):
+                threads.shutdown(wait=not self._cancelled)
             if self._cancelled:
                 with suppress(AwsError):  # the first error is the one to tell
                     self._take_rest(journal)
@@ -210,10 +233,15 @@ class Run:
             else:
                 journal.close(state)
 
+    def _is_ours(self, upload: Upload) -> bool:
+        return any(
+            upload.bucket == place.bucket and upload.key.startswith(place.prefix) for place in self._route.destinations
+        )
+
     def _small_pool(self, copier: ObjectCopier) -> Pool:
         # Processes take a second to start; a single page of objects is nearly copied by then.
         many = not self._report.complete
-        if many and self._processes > 1 and isinstance(self._connection, AwsConnection):
+        if many and self._processes > 1 and isinstance(self._connection, AwsConnection) and not is_answered_inside():
             return ProcessPool(
                 self._connection,
                 self._route,
@@ -235,7 +263,8 @@ class Run:
         report.known += page.known
         report.known_bytes += page.known_bytes
         report.failed += len(page.failures)
-        report.failures.extend(page.failures)
+        for failure in page.failures:
+            report.fail(failure)
         report.complete = not page.more
         return page.entries
 
@@ -281,6 +310,13 @@ class Run:
         if told[0] == "confirmed":
             self._note_confirmed(told[1], journal)
             return
+        if told[0] == "lost":
+            if not self._lost:
+                self._note("a process that copied died, perhaps for want of memory; the others do what it had taken")
+            self._lost = True
+            self._open -= 1
+            self._small.append(Entry(*told[1:]))
+            return
         outcome = Outcome(*told[1:])
         if not outcome.seen:
             self._unseen_since = self._unseen_since if self._unseen else time.monotonic()
@@ -313,8 +349,8 @@ class Run:
     def _answer_confirmed(self, confirmer: Confirmer, outcomes: list[Outcome]) -> None:
         try:
             self._answers.put(["confirmed", confirmer.confirm(outcomes)])
-        except AwsError as error:
-            self._answers.put(["stop", error.code, str(error)])
+        except Exception:  # whoever looks at each of them tries again, and says what is wrong
+            self._answers.put(["confirmed", [(outcome, False) for outcome in outcomes]])
 
     def _note_confirmed(self, told: list[tuple[Outcome, bool]], journal: Journal) -> None:
         self._open -= len(told)
@@ -324,7 +360,8 @@ class Run:
                 self._failed_in_a_row = 0
                 self._note_outcome(outcome, journal)
             else:  # whoever looks at it next compares it, and copies it anew if need be
-                self._small.append(Entry(outcome.source, outcome.relative, outcome.size, outcome.etag, look=True))
+                again = Entry(outcome.source, outcome.relative, outcome.size, outcome.etag, look=True, made=True)
+                self._small.append(again)
 
     def _note_outcome(self, outcome: Outcome, journal: Journal) -> None:
         report = self._report
@@ -359,7 +396,7 @@ class Run:
         place = self._route.sources[outcome.source]
         uri = f"s3://{place.bucket}/{place.prefix}{outcome.relative}"
         # Few reasons for many objects: each is held once.
-        self._report.failures.append(Failure(uri, intern(outcome.reason), intern(outcome.code), kind))
+        self._report.fail(Failure(uri, intern(outcome.reason), intern(outcome.code), kind))
 
     # Telling
 
