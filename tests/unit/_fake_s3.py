@@ -92,10 +92,10 @@ class FakeS3:
     def keys(self, bucket: str) -> set[str]:
         return {key for key in self.buckets[bucket] if not key.startswith(".training-storage/")}
 
-    def fail(self, operation: str, *errors: ClientError | None) -> None:
+    def fail(self, operation: str, *errors: Exception | None) -> None:
         """Let the next calls of an operation fail; None lets one pass."""
 
-        def thrower(what: ClientError | None) -> Callable[..., None]:
+        def thrower(what: Exception | None) -> Callable[..., None]:
             def throw(**_: Any) -> None:
                 if what is not None:
                     raise what

@@ -6,12 +6,7 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from botocore.exceptions import (
-    EndpointConnectionError,
-    NoCredentialsError,
-    ReadTimeoutError,
-    SSLError,
-)
+from botocore.exceptions import EndpointConnectionError, NoCredentialsError, ReadTimeoutError, SSLError
 
 from tests.unit._fake_s3 import FakeS3, crc32, error
 from training_storage.errors import AwsError, RefusedError, TrainingStorageError
@@ -36,7 +31,7 @@ ERRORS = {
     "unknown": error("NeverHeardOf", 418),
     "no answer": ReadTimeoutError(endpoint_url="https://s3"),
     "no line": EndpointConnectionError(endpoint_url="https://s3"),
-    "no trust": SSLError(endpoint_url="https://s3", error="certificate"),
+    "no trust": SSLError(endpoint_url="https://s3", error=ValueError("certificate")),
     "nobody": NoCredentialsError(),
 }
 BODIES = {"data/small": b"small", "data/parts": b"part" * 5, "data/old": b"old"}
