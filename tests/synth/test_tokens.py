@@ -42,7 +42,7 @@ def tokens() -> list[Any]:
     ]
 
 
-@pytest.mark.parametrize("value", KNOWN, ids=repr)
+@pytest.mark.parametrize("value", KNOWN, ids=[f"{number}-{type(value).__name__}" for number, value in enumerate(KNOWN)])
 def test_a_known_value_is_known_to_both(value: Any) -> None:
     assert is_concrete(value)
     assert concrete(value) == value
