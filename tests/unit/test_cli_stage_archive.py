@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import sys
@@ -166,6 +167,17 @@ def test_progress_is_lines_without_a_terminal(
     assert "1,500 of at least 2,000 objects, 1 GB of at least 2 GB verified" in capsys.readouterr().err
 
 
+def test_a_log_that_is_full_or_closed_ends_no_transfer(called: Called, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Full(io.StringIO):
+        def write(self, _: str) -> int:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(transfers, "_LINE_S", 0.0)
+    monkeypatch.setattr(sys, "stderr", Full())
+    called.note = "said at once"
+    assert main(["stage", *PLACES]) == 0
+
+
 def test_progress_is_a_bar_of_objects_and_bytes_on_a_terminal(called: Called, monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
@@ -218,3 +230,25 @@ def test_an_interrupt_says_that_the_same_command_goes_on(called: Called, capsys:
     called.error = KeyboardInterrupt()
     main(["stage", *PLACES])
     assert "the same command goes on from there" in capsys.readouterr().err
+
+
+def test_an_empty_source_is_said(called: Called, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["stage", *PLACES]) == 0
+    assert "nothing lies there: check the prefix" in capsys.readouterr().out
+    called.report.listed = called.report.copied = 1
+    assert main(["stage", *PLACES]) == 0
+    assert "nothing lies there" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [["stage", "name"], ["archive", "name"], ["preload", "name", "--metadata"]])
+def test_a_missing_region_and_a_missing_profile_say_what_to_give(
+    command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE", "AWS_DEFAULT_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    assert main(command) == 3
+    assert "no region given; fix: pass --region or set AWS_REGION" in capsys.readouterr().err
+    assert main([*command, "--profile", "nobody"]) == 3
+    assert "(nobody) could not be found; fix: check --profile" in capsys.readouterr().err

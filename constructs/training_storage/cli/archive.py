@@ -16,7 +16,7 @@ was verified. Nothing is removed unless --remove is given. Exit code 1: some obj
 verified, or not removed.
 """
 EXAMPLE = """\
-example: training-storage archive llama3-70b --path checkpoints/
+example: training-storage archive object-native-2048 --path checkpoints/
          training-storage archive --from s3://hot--use1-az6--x-s3/checkpoints/ --to s3://lake/checkpoints/
 """
 _DEFAULT_PATH = "checkpoints/"

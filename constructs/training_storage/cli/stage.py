@@ -15,7 +15,7 @@ it at any moment and run the same command again: it goes on, on any machine, and
 was verified. It never deletes anything. Exit code 1: some objects are not there or not verified.
 """
 EXAMPLE = """\
-example: training-storage stage llama3-70b --path datasets/v3/
+example: training-storage stage object-native-2048 --path datasets/v7/
          training-storage stage --from s3://lake/datasets/ --to s3://hot--use1-az6--x-s3/datasets/
 """
 _DEFAULT_PATH = "datasets/"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from training_storage.cli.inputs import add_format_argument
@@ -155,7 +156,12 @@ class _Progress:
         if not self._plain:
             self._bar.console.print(f"note: {text}", markup=False, highlight=False)
         elif not self._quiet:
-            print(f"note: {text}", file=sys.stderr)
+            self._print(f"note: {text}")
+
+    @staticmethod
+    def _print(text: str) -> None:
+        with suppress(OSError):  # a transfer does not end because nobody listens, or a log's disk is full
+            print(text, file=sys.stderr, flush=True)
 
     def show(self, report: Report) -> None:
         """Show the counts."""
@@ -170,7 +176,7 @@ class _Progress:
             self._next = time.monotonic() + _LINE_S
             under_way = f", {format_bytes(report.under_way_bytes)} under way" if report.under_way_bytes else ""
             failed = f", {report.failed:,} failed" if report.failed else ""
-            print(f"{objects}, {size} verified{under_way}{failed}", file=sys.stderr)
+            self._print(f"{objects}, {size} verified{under_way}{failed}")
 
 
 def as_text(report: Report, *, remove: bool) -> str:
@@ -204,6 +210,8 @@ def as_text(report: Report, *, remove: bool) -> str:
             lines.append(f"  {report.removed:,} removed from the source after they were verified")
         if report.gone:
             lines.append(f"  {report.gone:,} vanished from the source meanwhile")
+    if not report.listed:
+        lines.append("  nothing lies there: check the prefix")
     lines.extend(_failures(report))
     return "\n".join(lines)
 

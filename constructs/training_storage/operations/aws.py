@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
+from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError, ProfileNotFound
 
 from training_storage.errors import AwsError
 
@@ -63,5 +63,8 @@ def aws_errors(operation: str) -> Iterator[None]:
         raise AwsError(message, operation=operation) from error
     except NoRegionError as error:
         raise AwsError("no region given; fix: pass --region or set AWS_REGION", operation=operation) from error
+    except ProfileNotFound as error:
+        message = f"{error}; fix: check --profile or AWS_PROFILE; `aws configure list-profiles` names those there are"
+        raise AwsError(message, operation=operation) from error
     except BotoCoreError as error:
         raise AwsError(f"{operation} failed: {error}", operation=operation) from error

@@ -46,10 +46,13 @@ def find_hot_tier(session: Session, name: str) -> DeployedHotTier:
     if outputs is None:
         raise RefusedError(
             f"no stack {stack_name} in {session.region_name}; either the workload {name!r} is not deployed "
-            "there, or its plan has no hot tier; fix: check the name and --region"
+            "there, or its plan has no hot tier; fix: check the name, which stands in the workload file, and --region"
         )
     if FILE_SYSTEM_ID not in outputs:
-        raise RefusedError(f"stack {stack_name} has no output {FILE_SYSTEM_ID}: it holds no Lustre file system")
+        raise RefusedError(
+            f"stack {stack_name} in {session.region_name} has no output {FILE_SYSTEM_ID}: it holds no Lustre file "
+            "system; fix: check the name and --region; only a plan with Lustre has a listing to import"
+        )
     return DeployedHotTier(name=name, file_system_id=outputs[FILE_SYSTEM_ID])
 
 
@@ -83,8 +86,9 @@ def find_buckets(session: Session, name: str) -> DeployedBuckets:
     if hot is None or DIRECTORY_BUCKET_NAMES not in hot:
         found = f"stack {name}-hot holds no directory bucket" if hot is not None else f"there is no stack {name}-hot"
         raise RefusedError(
-            f"{found} in {session.region_name}; fix: check the name and --region; a workload has directory buckets "
-            "with hot_tier: express; other places are given with --from and --to"
+            f"{found} in {session.region_name}; fix: check the name, which stands in the workload file, and --region; "
+            "a workload has directory buckets of its own where its hot tier is express; other places, and those of "
+            "express.bucket_names, are given with --from and --to"
         )
     # A bucket that was there already is named by the first stack of the run.
     lake = (stack_outputs(session, f"{name}-lake") or {}) | hot
@@ -111,9 +115,9 @@ def stack_outputs(session: Session, stack_name: str) -> dict[str, str] | None:
         RefusedError: The stack is not in a finished state.
         AwsError: AWS refused or failed.
     """
-    client = session.client("cloudformation", config=CLIENT_CONFIG)
     try:
         with aws_errors("DescribeStacks"):
+            client = session.client("cloudformation", config=CLIENT_CONFIG)
             stacks = client.describe_stacks(StackName=stack_name)["Stacks"]
     except AwsError as error:
         if error.code == "ValidationError":  # CloudFormation's word for "does not exist"

@@ -150,7 +150,8 @@ def import_metadata(
         AwsError: AWS refused or failed.
     """
     tier = find_hot_tier(session, name)
-    client = session.client("fsx", config=CLIENT_CONFIG)
+    with aws_errors("CreateClient"):
+        client = session.client("fsx", config=CLIENT_CONFIG)
     links = choose_links(list_links(client, tier.file_system_id), path)
     results: list[ImportResult] = []
     for link in links:
