@@ -62,7 +62,7 @@ try:
 except EmulatorUnavailableError as error:
     print(error)
 """
-    assert "pip install 'training-storage[emulator]'" in python(code).stdout
+    assert "pip install 'FOLDER[emulator]'" in python(code).stdout
 
 
 def test_another_moto_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -358,6 +358,13 @@ def test_a_given_express_in_a_zone_without_it_names_the_zones() -> None:
     (problem,) = refused({"hot_tier": "express", "dataset.interface": "object", "availability_zone_id": "use1-az2"})
     assert problem.path == "hot_tier"
     assert all(zone in problem.allowed for zone in CATALOG.regions["us-east-1"].express_zone_ids)
+    assert problem.fix.endswith("choose another zone")
+
+
+def test_a_given_express_in_a_region_without_it_sends_to_another_region() -> None:
+    place = {"region": "cn-north-1", "availability_zone_id": "cnn1-az1", "compute.instance_type": "p4d.24xlarge"}
+    (problem,) = refused({"hot_tier": "express", "dataset.interface": "object", **place})
+    assert problem.fix.endswith("choose another region")
 
 
 def test_posix_saves_without_hot_tier_need_local_nvme() -> None:

@@ -396,3 +396,10 @@ def test_host_names_and_addresses_pass(dns_name: str) -> None:
 )
 def test_what_is_more_than_a_host_name_fails(dns_name: str) -> None:
     assert names_refused(dns_name=dns_name) == ["dns_name"]
+
+
+@pytest.mark.parametrize("tier", [None, 300])
+def test_a_capacity_without_a_legal_tier_names_the_first_sizes_too(tier: int | None) -> None:
+    found = problems(ssd("PERSISTENT_2", 1000, tier))
+    said = next(each.allowed for each in found if each.path == "storage_capacity_gib")
+    assert said.startswith("1200, then multiples of 2400 GiB at 125 MB/s per TiB")

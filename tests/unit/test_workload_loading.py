@@ -565,7 +565,9 @@ def test_unknown_region_names_the_nearest() -> None:
 
 @pytest.mark.parametrize("zone", ["us-east-1a", "us-west-2b", "eu-central-1c"])
 def test_report_15_a_zone_name_is_refused_and_an_id_wanted(zone: str) -> None:
-    assert "an id like use1-az6 is wanted" in problem(with_field("availability_zone_id", zone)).what
+    found = problem(with_field("availability_zone_id", zone))
+    assert "an id like use1-az6 is wanted" in found.what
+    assert "describe-availability-zones" in found.fix
 
 
 def test_report_15_a_zone_of_another_region_is_refused_with_its_region() -> None:

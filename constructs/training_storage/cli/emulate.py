@@ -18,10 +18,11 @@ ended well but the emulator failed inside. It shows that templates deploy, updat
 show that AWS accepts every value, that IAM permits, or that anything is fast.
 """
 EXAMPLE = """\
-example: training-storage emulate -- cdk deploy --all -c workload=examples/llama3-70b.yaml
+example: training-storage emulate -- cdk bootstrap -c workload=first.yaml
 
 several commands in one emulator:
-  training-storage emulate -- bash -c "cdk bootstrap && cdk deploy --all --require-approval never"
+  training-storage emulate --workload first.yaml -- bash -c "cdk bootstrap -c workload=first.yaml &&
+    cdk deploy --all --require-approval never -c workload=first.yaml"
 """
 
 

@@ -27,7 +27,7 @@ _MODULES = {
     "jsonpath_ng": "moto[stepfunctions]",
     "yaml": "PyYAML",
 }
-_HINT = "install the extra: pip install 'training-storage[emulator]'"
+_HINT = "install the extra: pip install 'FOLDER[emulator]', FOLDER being that of Training Storage"
 
 
 def require() -> None:

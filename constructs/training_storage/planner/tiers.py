@@ -197,7 +197,7 @@ def _refuse_impossible(draft: Draft, hot: HotTier, access: FileAccess, *, posix:
             allowed=f"express in {', '.join(region.express_zone_ids)}"
             if region.express_zone_ids
             else f"no zone of {region.name}",
-            fix="set hot_tier to auto or lustre, or choose another zone",
+            fix=f"set hot_tier to auto or lustre, or choose another {'zone' if region.express_zone_ids else 'region'}",
         )
     if posix and hot == "none" and access == "none":
         draft.refuse(

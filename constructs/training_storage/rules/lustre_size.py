@@ -26,9 +26,12 @@ from training_storage.rules.lustre_settings import (
 def _steps(row: StorageOption, tier: int | None) -> str:
     step = row.step_gib.get(tier or 0) or row.step_gib.get(0)
     if step is None:  # the step depends on a tier that is not known yet
-        return ", ".join(f"multiples of {gib} GiB at {key} MB/s per TiB" for key, gib in sorted(row.step_gib.items()))
-    first = [gib for gib in row.first_gib if gib != step]
-    return (f"{', '.join(map(str, first))}, then " if first else "") + f"multiples of {step} GiB"
+        each = ", ".join(f"multiples of {gib} GiB at {key} MB/s per TiB" for key, gib in sorted(row.step_gib.items()))
+        first = [gib for gib in row.first_gib if gib not in row.step_gib.values()]
+    else:
+        each = f"multiples of {step} GiB"
+        first = [gib for gib in row.first_gib if gib != step]
+    return (f"{', '.join(map(str, first))}, then " if first else "") + each
 
 
 def _illegal_capacity(settings: LustreSettings, *, efa: bool, what: str) -> Iterator[Problem]:

@@ -83,7 +83,9 @@ def _number_fix(value: object) -> str:
     return f"write {float(match[1]) / 100:g}" if match[2] else "write it without quotes"
 
 
-def text(pattern: str, what: str, allowed: str, reason: Callable[[str], str | None] | None = None) -> Read[str]:
+def text(
+    pattern: str, what: str, allowed: str, reason: Callable[[str], str | None] | None = None, fix: str = ""
+) -> Read[str]:
     """Text of one form; ``reason`` may name a common mistake in place of ``what``."""
 
     def read(value: object) -> str:
@@ -92,7 +94,7 @@ def text(pattern: str, what: str, allowed: str, reason: Callable[[str], str | No
             raise refuse("is read as a number" if plain else "is not text", allowed=allowed, fix=QUOTE if plain else "")
         said = reason(value) if reason else None
         if said or not re.fullmatch(pattern, value):
-            raise refuse(said or what, allowed=allowed)
+            raise refuse(said or what, allowed=allowed, fix=fix)
         return value
 
     return read
@@ -287,7 +289,11 @@ name = text(
 )
 region = text(r"[a-z]{2,4}(?:-[a-z]+)+-[0-9]+", "is not a region", "a region such as us-east-1")
 zone_id = text(
-    r"[a-z0-9]+(?:-[a-z0-9]+)?-az[0-9]+", "is not the id of a zone", "a zone id such as use1-az6", _zone_reason
+    r"[a-z0-9]+(?:-[a-z0-9]+)?-az[0-9]+",
+    "is not the id of a zone",
+    "a zone id such as use1-az6",
+    _zone_reason,
+    "take the ID from `aws ec2 describe-availability-zones`, column ZoneId",
 )
 instance_type = text(r"[a-z0-9-]+\.[a-z0-9-]+", "is not an instance type", "an EC2 type such as p5en.48xlarge")
 account = text(r"[0-9]{12}", "is not an account id", "12 digits in quotes")
