@@ -284,6 +284,17 @@ def test_a_given_key_of_another_stack_is_left_alone_with_a_warning(app: cdk.App)
     assert "[ack: training_storage:dataLake.keyPolicy]" in warning
 
 
+@pytest.mark.parametrize(("region", "suffix"), [("us-east-1", "amazonaws.com"), ("cn-north-1", "amazonaws.com.cn")])
+def test_a_printed_statement_has_no_parameter_that_the_region_settles(app: cdk.App, region: str, suffix: str) -> None:
+    stack = cdk.Stack(app, "Placed", env=cdk.Environment(account="111111111111", region=region))
+    arn = f"arn:aws:kms:{region}:111111111111:key/0a1b2c3d-4e5f-6071-8a9b-0c1d2e3f4a5b"
+    key = kms.Key.from_key_arn(stack, "Key", arn)
+    DataLake(stack, "Lake", encryption_key=key, bucket_name="training-lake")
+    (warning,) = warnings(stack)
+    assert f'"kms:ViaService": "s3.{region}.{suffix}"' in warning
+    assert "${" not in warning
+
+
 def test_an_imported_key_gets_a_warning_that_prints_the_statement(stack: cdk.Stack) -> None:
     DataLake(stack, "Lake", encryption_key=their_key(stack), bucket_name="training-lake")
     (warning,) = warnings(stack)

@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any, Final
 
-from aws_cdk import IResource, Stack
+from aws_cdk import IResource, Stack, region_info
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
@@ -39,24 +39,34 @@ def keys_below(prefix: str) -> str:
 
 def as_json(scope: IConstruct, statement: iam.PolicyStatement) -> str:
     """Return a statement as its owner would paste it; what is only known at deploy shows as ``${Name}``."""
-    return json.dumps(_said(Stack.of(scope).resolve(statement.to_statement_json())), sort_keys=True)
+    stack = Stack.of(scope)
+    return json.dumps(_said(stack.resolve(statement.to_statement_json()), _known(stack)), sort_keys=True)
 
 
-def _said(value: Any) -> Any:
+def _known(stack: Stack) -> dict[str, str]:
+    """Return the pseudo parameters that follow from the region, where the stack says which it is."""
+    if (region := concrete(stack.region)) is None:
+        return {}
+    facts = region_info.RegionInfo.get(region)
+    found = {"AWS::Partition": facts.partition, "AWS::URLSuffix": facts.domain_suffix}
+    return {name: value for name, value in found.items() if value}
+
+
+def _said(value: Any, known: dict[str, str]) -> Any:
     """Turn ``Ref`` and ``Fn::Join`` into text, as ``Fn::Sub`` would have it."""
     if isinstance(value, list):
-        return [_said(item) for item in value]
+        return [_said(item, known) for item in value]
     if not isinstance(value, dict):
         return value
     if set(value) == {"Ref"}:
-        return f"${{{value['Ref']}}}"
+        return known.get(value["Ref"], f"${{{value['Ref']}}}")
     if set(value) == {"Fn::GetAtt"}:
         return f"${{{'.'.join(value['Fn::GetAtt'])}}}"
     if set(value) == {"Fn::Join"}:
         separator, parts = value["Fn::Join"]
-        said = [_said(part) for part in parts]
+        said = [_said(part, known) for part in parts]
         return separator.join(said) if all(isinstance(part, str) for part in said) else value
-    return {key: _said(item) for key, item in value.items()}
+    return {key: _said(item, known) for key, item in value.items()}
 
 
 def grant_bucket(
