@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from threading import Thread
+from signal import SIGINT, default_int_handler, pthread_kill, signal
+from threading import Event, Thread, current_thread, main_thread
 from typing import Any
 
 import pytest
@@ -190,6 +191,48 @@ def test_the_first_look_says_what_to_do(code: str, status: int, kind: type[Excep
     ended = ends(s3, HOT)
     assert isinstance(ended, kind)
     assert words in str(ended)
+
+
+def test_a_dry_run_needs_no_right_to_the_journal() -> None:
+    s3 = setup(HOT)
+    assert isinstance(ends(s3, HOT), Report)
+
+    def deny(**asked: Any) -> None:
+        if ".training-storage/" in asked["Prefix"]:
+            raise error("AccessDenied", 403, "ListObjectsV2")
+
+    s3.always["ListObjectsV2"] = deny
+    ended = ends(s3, HOT, dry_run=True)
+    assert isinstance(ended, Report)
+    assert (ended.to_copy, ended.to_compare, ended.known) == (0, 3, 0)
+    assert "can't be read" in ended.notes[0]
+    s3.always.clear()
+    ended = ends(s3, HOT, dry_run=True)
+    assert isinstance(ended, Report)
+    assert (ended.to_compare, ended.known) == (0, 3)
+
+
+@pytest.mark.parametrize("what", ["ListObjectsV2", "GetObject"])
+def test_an_interrupt_does_not_wait_for_listings_nor_for_the_journal(what: str) -> None:
+    s3 = setup(HOT)
+    answered, main = Event(), main_thread().ident
+    assert main is not None
+
+    def hang(**asked: Any) -> None:
+        is_first = what == "ListObjectsV2" and "MaxKeys" in asked
+        if not is_first and current_thread() is not main_thread():
+            pthread_kill(main, SIGINT)
+            answered.wait(ENDS_S)
+
+    s3.always[what] = hang
+    before = signal(SIGINT, default_int_handler)  # a shell may have handed down that it is ignored
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            transfer(s3, route(HOT), Options(processes=1))
+        assert not answered.is_set()
+    finally:
+        answered.set()
+        signal(SIGINT, before)
 
 
 @pytest.mark.parametrize("failure", [NoCredentialsError(), EndpointConnectionError(endpoint_url="https://s3")])

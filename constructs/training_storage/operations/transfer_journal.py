@@ -158,6 +158,16 @@ class Journal:
 
     # Reading
 
+    def exists(self) -> bool:
+        """Whether an earlier run has written here.
+
+        Raises:
+            AwsError: AWS refused or failed.
+        """
+        with aws_errors("ListObjectsV2"):
+            page: Any = self._client.list_objects_v2(Bucket=self._bucket, Prefix=self._prefix, MaxKeys=1)
+        return bool(page.get("Contents"))
+
     def known(self, threads: int = 8) -> Iterator[Known]:
         """Yield what earlier runs have verified, oldest first; afterwards ``left`` is known.
 

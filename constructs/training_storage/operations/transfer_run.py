@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from itertools import islice
 from queue import Empty, SimpleQueue
 from sys import intern
 from typing import TYPE_CHECKING, Any, Final
@@ -17,8 +16,9 @@ from training_storage.operations.transfer_confirm import BATCH, Confirmer
 from training_storage.operations.transfer_connection import AwsConnection, Connection, is_answered_inside
 from training_storage.operations.transfer_copy import ObjectCopier
 from training_storage.operations.transfer_errors import OF_THE_OBJECT
+from training_storage.operations.transfer_history import find_journal, learn, open_journal
 from training_storage.operations.transfer_index import TransferIndex
-from training_storage.operations.transfer_journal import Journal, Known, Upload
+from training_storage.operations.transfer_journal import Journal, Upload
 from training_storage.operations.transfer_listing import (
     Page,
     SourceReader,
@@ -97,23 +97,17 @@ class Run:
         """Run; see ``transfer``."""
         client = self._connection.s3(self._processes * self._threads + 16)
         check_places(client, self._route, note=self._note, sleep=self._sleep)
-        journal = self._open_journal(client)
+        journal = (find_journal if self._options.dry_run else open_journal)(client, self._route, self._note)
         index = TransferIndex()
         try:
-            for some in _in_thousands(journal.known()):
-                # What is to be read is known only where it was read.
-                to_read = self._options.verify == "read"
-                index.verified(known[:4] for known in some if known.proof == "read" or not to_read)
-            if journal.damaged:
-                self._note(
-                    f"{len(journal.damaged)} parts of the journal {journal.uri} can't be read; what they told is "
-                    "compared anew"
-                )
+            if journal is not None:
+                self._report.journal = journal.uri
+                learn(journal, index, self._note, read_alone=self._options.verify == "read")
             index_destinations(client, self._route, index)
             index_sources(client, self._route, index)
             reader = SourceReader(client, self._route, index, with_known=self._options.remove)
             try:
-                if self._options.dry_run:
+                if self._options.dry_run or journal is None:
                     self._count(reader)
                 else:
                     self._work(client, journal, reader)
@@ -123,35 +117,6 @@ class Run:
             index.close()
         self._show(always=True)
         return self._report
-
-    def _open_journal(self, client: S3Client) -> Journal:
-        """Open the journal in the lake: the first general purpose bucket that takes it, or else a directory bucket."""
-        buckets = [place.bucket for place in (*self._route.destinations, *self._route.sources)]
-        buckets.sort(key=lambda bucket: bucket.endswith("--x-s3"))
-        refused: AwsError | None = None
-        for bucket in dict.fromkeys(buckets):
-            journal = Journal(client, bucket, self._route.transfer_id)
-            try:
-                others = () if self._options.dry_run else journal.start()
-            except AwsError as error:
-                if error.code not in ("AccessDenied", "403"):
-                    raise
-                refused = error
-                continue
-            self._report.journal = journal.uri
-            for other in others:
-                self._note(
-                    f"another run of this transfer is at work on {other.host} ({other.run_id}): both go on and end "
-                    "right, but some objects may be copied twice"
-                )
-            return journal
-        assert refused is not None  # noqa: S101 - there is at least one bucket
-        raise AwsError(
-            f"no bucket takes the journal of the transfer: {refused}; fix: allow s3:PutObject, s3:GetObject and "
-            "s3:ListBucket for .training-storage/transfers/ in the data lake",
-            operation=refused.operation,
-            code=refused.code,
-        ) from refused
 
     def _count(self, reader: SourceReader) -> None:
         """Say what a run would do."""
@@ -411,8 +376,3 @@ class Run:
             self._shown_at = now
             self._report.seconds = now - self._began
             self._on_progress(self._report)
-
-
-def _in_thousands(known: Iterator[Known]) -> Iterator[list[Known]]:
-    while some := list(islice(known, 1000)):
-        yield some
