@@ -11,6 +11,7 @@ from stacks.lake import LakeStack, lake_in
 from stacks.network import NetworkStack, given_network
 from stacks.objects import acknowledge_objects
 from training_storage.parts import HotStorage, make_hot_storage
+from training_storage.planner.express import staging_command
 from training_storage.planner.model import Plan
 from training_storage.tiers import ImportedLustreFileSystem, LustreFileSystem
 
@@ -39,6 +40,14 @@ class HotStack(cdk.Stack):
         if self.storage.directory_buckets:
             names = cdk.Fn.join(",", [bucket.bucket_name for bucket in self.storage.directory_buckets])
             cdk.CfnOutput(self, "DirectoryBucketNames", value=names, description="In the order of their index")
+            if not plan.workload.express.bucket_names:
+                places = tuple(bucket.bucket_name for bucket in self.storage.directory_buckets)
+                cdk.CfnOutput(
+                    self,
+                    "NextStep",
+                    value=staging_command(plan.workload, places),
+                    description="Copies the data set into the directory buckets, which start empty",
+                )
         if self.storage.shared_cache is not None:
             cdk.CfnOutput(self, "SharedCacheBucketName", value=self.storage.shared_cache.bucket_name)
         if self.storage.s3_file_system is not None:

@@ -44,15 +44,8 @@ def render_plan(plan: Plan, *, width: int = 100, color: bool = False) -> str:
     page.warnings(plan)
     page.demand(plan)
     if plan.lustre is not None:
-        page.lustre(plan.lustre, given=plan.workload.lustre.storage_capacity is not None)
-    if plan.express is not None:
-        page.heading("S3 Express One Zone")
-        page.item("directory buckets", f"{plan.express.bucket_count}, in {plan.express.availability_zone_id}")
-    if plan.s3_files is not None:
-        page.heading("S3 Files")
-        page.item(
-            "access", f"{_read_only(plan.s3_files.read_only)}, {'with' if plan.s3_files.root_access else 'no'} root"
-        )
+        page.lustre(plan.lustre, plan)
+    page.object_storage(plan)
     page.decisions(plan)
     page.places(plan)
     if plan.lustre is not None and plan.lustre.links:
@@ -135,14 +128,37 @@ class _Page:
         self.heading("Demand and plan")
         self.table((("", "needed", "planned"), *_demand_rows(plan.demand, plan)))
 
-    def lustre(self, lustre: LustrePlan, *, given: bool) -> None:
+    def object_storage(self, plan: Plan) -> None:
+        workload = plan.workload
+        if plan.express is not None:
+            self.heading("S3 Express One Zone")
+            names = ", ".join(workload.express.bucket_names)
+            count = f"{plan.express.bucket_count}, in {plan.express.availability_zone_id}"
+            self.item("directory buckets", f"{count}; there already: {names}" if names else count)
+            self.item("on nodes", "TRAINING_STORAGE_DATASETS_URI and TRAINING_STORAGE_CHECKPOINTS_URI of the env file")
+        if plan.shared_cache is not None:
+            self.heading("Shared cache")
+            there, days = workload.mountpoint.cache_bucket, plan.shared_cache.expire_after_days
+            made = f"made in {plan.shared_cache.availability_zone_id}; objects expire after {days} days"
+            self.item("directory bucket", f"there already: {there}" if there else made)
+        if plan.s3_files is not None:
+            self.heading("S3 Files")
+            if workload.s3_files.file_system_id:
+                self.item("file system", f"there already: {workload.s3_files.file_system_id}")
+            root = "with" if plan.s3_files.root_access else "no"
+            self.item("access", f"{_read_only(plan.s3_files.read_only)}, {root} root")
+
+    def lustre(self, lustre: LustrePlan, plan: Plan) -> None:
+        given = plan.workload.lustre
         self.heading("File system")
+        if given.file_system_id:
+            self.item("there already", f"{given.file_system_id}; the plan is held against what the file says of it")
         tier = f", {lustre.per_unit_storage_throughput} MB/s per TiB" if lustre.per_unit_storage_throughput else ""
         self.item(
             "type", f"{lustre.deployment_type} {lustre.storage_type}{tier}, Lustre {lustre.file_system_type_version}"
         )
         if lustre.storage_capacity_gib is not None:
-            self.item("capacity", _capacity(lustre, given=given))
+            self.item("capacity", _capacity(lustre, given=given.storage_capacity is not None))
         if lustre.throughput_capacity_mb_per_s is not None:
             self.item("throughput given", f"{number(lustre.throughput_capacity_mb_per_s)} MB/s")
         self.item("EFA", _efa(lustre))
@@ -248,9 +264,10 @@ def _mount(mount: MountPlan) -> str:
     options = [
         f"{name} {number(value) if isinstance(value, float) else value}"
         for name, value in mount.options.items()
-        if value not in (None, "")
+        if value not in (None, "") and name != "directory_bucket"
     ]
-    return ", ".join((mount.kind, _read_only(mount.read_only), *options))
+    of = " of a directory bucket" if mount.options.get("directory_bucket") else ""
+    return ", ".join((f"{mount.kind}{of}", _read_only(mount.read_only), *options))
 
 
 def _link(link: LinkPlan, plan: Plan) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 
 from training_storage.planner.draft import Draft
+from training_storage.planner.links import dataset_source
 from training_storage.planner.model import ExpressPlan
 from training_storage.planner.s3_supply import S3Supply
 from training_storage.planner.supply import Limits
 from training_storage.planner.words import number
 from training_storage.units import MB
+from training_storage.workload.model import Workload
 
 
 def plan_express(draft: Draft) -> ExpressPlan:
@@ -41,12 +43,32 @@ def plan_express(draft: Draft) -> ExpressPlan:
             f"{buckets:,} directory buckets are more than the {rates.express_buckets_per_account_and_region:,} of an "
             "account and region: have the request rate or the quota raised before deploying",
         )
+    if not named:
+        draft.warn(
+            "express-starts-empty",
+            f"directory buckets start empty: run `{staging_command(draft.workload)}` when they are there and before "
+            "the job reads, and `training-storage archive` for what is to be kept",
+        )
     if buckets > 1 and draft.workload.dataset.interface == "posix":
         draft.warn(
             "express-one-mount",
             f"POSIX code sees one of the {buckets:,} directory buckets under /hot: less than what is asked for",
         )
     return ExpressPlan(availability_zone_id=draft.workload.availability_zone_id, bucket_count=buckets)
+
+
+def staging_command(workload: Workload, places: tuple[str, ...] = ()) -> str:
+    """Return the command that copies the data set of a workload to its directory buckets.
+
+    Args:
+        workload: The workload.
+        places: Directory buckets, where the data set is not in the lake. Left out, ``DIRECTORY-BUCKET`` stands there.
+    """
+    bucket, prefix = dataset_source(workload)
+    if bucket is None:
+        return f"training-storage stage {workload.name} --region {workload.region} --path {prefix}"
+    targets = " ".join(f"--to s3://{place}/{prefix}" for place in places or ("DIRECTORY-BUCKET",))
+    return f"training-storage stage --region {workload.region} --from s3://{bucket}/{prefix} {targets}"
 
 
 def express_limits(draft: Draft, s3: S3Supply) -> Limits:

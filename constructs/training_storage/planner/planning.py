@@ -16,7 +16,7 @@ from training_storage.planner.model import ExpressPlan, Plan
 from training_storage.planner.mounts import plan_node
 from training_storage.planner.supply import Outcome, outcome
 from training_storage.planner.tiers import choose_tiers
-from training_storage.planner.warnings import warn_stall_bound, warn_tiers, warn_unknown
+from training_storage.planner.warnings import warn_stall_bound, warn_tiers, warn_unknown, warn_unused
 from training_storage.workload.model import Workload
 
 
@@ -79,6 +79,7 @@ def answer(workload: Workload, catalog: Catalog) -> Answer:
     lustre_plan = None if lustre is None else lustre.plan
     compute = plan_fleet(draft, lustre_plan)
     node = plan_node(draft, choice.tiers, lustre_plan)
+    warn_unused(draft, choice.tiers, shared_cache=node.shared_cache is not None)
     warn_tiers(draft, choice, result, lustre)
     if draft.problems:
         raise PlanError(draft.problems)

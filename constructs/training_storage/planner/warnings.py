@@ -5,6 +5,7 @@ from __future__ import annotations
 from training_storage.planner.demand import covers
 from training_storage.planner.draft import RANKING_REGION, Draft
 from training_storage.planner.lustre_plan import LustreResult, price_at
+from training_storage.planner.model import Tiers
 from training_storage.planner.supply import Outcome
 from training_storage.planner.tiers import TierChoice
 from training_storage.planner.words import listed, mb_per_s, percent, seconds, usd_per_month
@@ -31,11 +32,22 @@ def warn_unknown(draft: Draft) -> None:
         draft.warn("checkpoints-unknown", "no checkpoints section: saves and restores are not counted")
 
 
+def warn_unused(draft: Draft, tiers: Tiers, *, shared_cache: bool) -> None:
+    """Name each section that says something about a tier which the plan does not have."""
+    workload = draft.workload
+    if tiers.hot != "lustre" and workload.lustre.model_fields_set - {"removal"}:
+        draft.warn("lustre-unused", "the lustre section has no effect: there is no Lustre in this plan")
+    if tiers.hot != "express" and not shared_cache and workload.express.model_fields_set - {"removal"}:
+        draft.warn("express-unused", "the express section has no effect: there is no S3 Express in this plan")
+    if tiers.file_access != "s3-files" and workload.s3_files.model_fields_set - {"removal"}:
+        draft.warn("s3-files-unused", "the s3_files section has no effect: there is no S3 Files in this plan")
+    if not shared_cache and workload.mountpoint.cache == "express":
+        draft.warn("shared-cache-unused", "mountpoint.cache: express has no effect: nothing is mounted by Mountpoint")
+
+
 def warn_tiers(draft: Draft, choice: TierChoice, hot: Outcome, lustre: LustreResult | None) -> None:
     """Say where S3 would do as well or better, or where it does not do what is asked for."""
     s3 = choice.s3
-    if choice.tiers.hot != "lustre" and draft.workload.lustre.model_fields_set - {"removal"}:
-        draft.warn("lustre-unused", "the lustre section has no effect: there is no Lustre in this plan")
     if choice.tiers.hot == "none":
         if s3.shortfalls:
             draft.warn(
