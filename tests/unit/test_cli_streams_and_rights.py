@@ -138,3 +138,14 @@ def test_rights_of_a_broken_file_are_its_problems(many_problems: str, capsys: py
 def test_rights_are_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "--help"]) == 0
     assert "--rights" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "command", [["preload", "run", "--metadata"], ["stage", "run"], ["archive", "run"], ["emulate"]]
+)
+@pytest.mark.parametrize("value", ["usw2-az4", "us-west-2a", "", "US-WEST-2"])
+def test_what_is_no_region_is_said_before_anything_is_asked(
+    command: list[str], value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*command, "--region", value]) == 2
+    assert "a region such as us-east-1" in capsys.readouterr().err

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from training_storage.cli.inputs import region
 from training_storage.cli.report import UsageError
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ several commands in one emulator:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments; the command to run follows a ``--``."""
     parser.usage = "%(prog)s [options] -- COMMAND ..."
-    parser.add_argument("--region", help="region of the caller (default: the workload's, else us-east-1)")
+    parser.add_argument("--region", type=region, help="region of the caller (default: the workload's, else us-east-1)")
     parser.add_argument("--account", help="account of the caller (default: the workload's, else 123456789012)")
     parser.add_argument(
         "--workload",

@@ -36,6 +36,16 @@ def _name(name: str) -> str:
     return name
 
 
+def region(name: str) -> str:
+    """Return the name of a region; that of a zone, or its id, would only fail in AWS, and with other words."""
+    import re
+    from argparse import ArgumentTypeError
+
+    if not re.fullmatch(r"[a-z]{2,4}(?:-[a-z]+)+-[0-9]+", name):
+        raise ArgumentTypeError(f"{name!r} is not a region; a region such as us-east-1 is wanted, no zone or zone ID")
+    return name
+
+
 def add_format_argument(parser: argparse.ArgumentParser) -> None:
     """Declare --format."""
     parser.add_argument("--format", choices=("text", "json"), default="text", help="form of the result (default: text)")

@@ -6,7 +6,7 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from training_storage.cli.inputs import add_format_argument
+from training_storage.cli.inputs import add_format_argument, region
 from training_storage.cli.report import UsageError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--metadata", action="store_true", help="import the listing; the data comes on first read")
     parser.add_argument("--path", help="one linked path such as /datasets (default: every link)")
     parser.add_argument("--no-wait", dest="wait", action="store_false", help="start the import and leave it alone")
-    parser.add_argument("--region", help="region (default: the environment's)")
+    parser.add_argument("--region", type=region, help="region (default: the environment's)")
     parser.add_argument("--profile", help="profile of the AWS configuration")
     add_format_argument(parser)
 

@@ -8,7 +8,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from training_storage.cli.inputs import add_format_argument
+from training_storage.cli.inputs import add_format_argument, region
 from training_storage.cli.report import UsageError
 from training_storage.units import format_bytes
 
@@ -46,7 +46,7 @@ def add_transfer_arguments(parser: argparse.ArgumentParser, *, default_path: str
         "--concurrency", metavar="N", type=_count, help="objects at once (default: 32 a processor, at most 256)"
     )
     parser.add_argument("--dry-run", action="store_true", help="say what would be copied, and change nothing")
-    parser.add_argument("--region", help="region of the destination (default: the environment's)")
+    parser.add_argument("--region", type=region, help="region of the destination (default: the environment's)")
     parser.add_argument("--profile", help="profile of the AWS configuration")
     add_format_argument(parser)
 
