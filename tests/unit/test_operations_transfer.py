@@ -189,6 +189,24 @@ def test_an_object_that_never_rests_is_reported(aws: Setup) -> None:
     assert "changed 3 times while being copied" in report.failures[0].reason
 
 
+def test_an_object_that_grows_beyond_one_request_is_left_to_the_next_run(aws: Setup) -> None:
+    aws.put("one")
+    head = aws.s3.head_object
+
+    def huge(**asked: Any) -> Any:
+        answer = head(**asked)
+        return answer | ({"ContentLength": 6 * 2**30} if asked["Bucket"] == LAKE else {})
+
+    def grow(**_: Any) -> None:
+        aws.s3.put(LAKE, "data/one", b"grown", sums={})
+        aws.s3.head_object = huge  # type: ignore[method-assign]
+
+    aws.s3.before["CopyObject"] = [grow]
+    report = aws.run()
+    assert (report.failed, report.copied) == (1, 0)
+    assert "run the same command again" in report.failures[0].reason
+
+
 def test_an_object_that_vanishes_is_no_failure(aws: Setup) -> None:
     aws.put("one", "two")
     aws.s3.before["CopyObject"] = [lambda **asked: aws.s3.buckets[LAKE].pop(asked["CopySource"]["Key"])]

@@ -145,6 +145,18 @@ def test_a_source_that_changes_between_two_parts_is_copied_anew_and_leaves_no_up
     assert s3.uploads == {}
 
 
+@pytest.mark.parametrize("body", [b"", b"small"])
+def test_a_source_that_becomes_small_meanwhile_is_copied_with_one_request(s3: FakeS3, body: bytes) -> None:
+    s3.before["UploadPartCopy"] = [
+        lambda **_: None,
+        lambda **_: s3.put(LAKE, "data/large", body, sums={"CRC32": crc32(body)}),
+    ]
+    report = run(s3)
+    assert (report.copied, report.is_clean, s3.uploads) == (1, True, {})
+    assert s3.buckets[HOT]["data/large"].body == body
+    assert s3.count("CreateMultipartUpload") == 1
+
+
 def test_parts_that_are_there_are_not_copied_again_after_a_broken_one(s3: FakeS3) -> None:
     s3.fail("UploadPartCopy", None, None, error("InternalError", 500))
     assert run(s3).is_clean

@@ -13,7 +13,15 @@ from urllib.parse import quote
 from botocore.exceptions import BotoCoreError, ClientError
 
 from training_storage.operations.transfer_errors import judge
-from training_storage.operations.transfer_model import Entry, Outcome, Proof, Route, Verify, fingerprint
+from training_storage.operations.transfer_model import (
+    MAX_PART_BYTES,
+    Entry,
+    Outcome,
+    Proof,
+    Route,
+    Verify,
+    fingerprint,
+)
 from training_storage.operations.transfer_quick import QuickCopier
 from training_storage.operations.transfer_verify import (
     MismatchError,
@@ -130,6 +138,9 @@ class ObjectCopier:
                         return failure._replace(status="gone", reason="it vanished from the source meanwhile")
                     if (fresh.size, fresh.etag) == (entry.size, entry.etag):
                         raise  # the condition failed for another reason
+                    if entry.size <= MAX_PART_BYTES < fresh.size:
+                        reason = "it grew beyond what one request copies; fix: run the same command again"
+                        return failure._replace(reason=reason)
                     entry, changes, made = fresh, changes + 1, _Made()
                     if changes >= CHANGES:
                         reason = f"it changed {changes} times while being copied; fix: run again when writers are done"

@@ -86,7 +86,7 @@ class LargeObjectCopier(ObjectCopier):
             return sum(self._moved.values())
 
     def copy(self, entry: Entry, where: Where) -> Mapping[str, Any]:
-        """Copy in parts.
+        """Copy in parts; with one request where the object has become small, for an upload has no empty part.
 
         Returns:
             Nothing: a large object is looked at when it is complete.
@@ -94,6 +94,8 @@ class LargeObjectCopier(ObjectCopier):
         Raises:
             ClientError: S3 refused; 412 where the source is no more what was listed.
         """
+        if entry.size <= self._limits.single_copy_bytes:
+            return super().copy(entry, where)
         source = look(self.client, where.source_bucket, where.source_key, etag=entry.etag)
         upload, done = self._take_up(entry, where)
         if upload is None:
