@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import boto3
 import pytest
+from botocore import UNSIGNED
 from botocore.awsrequest import AWSResponse
-from botocore.exceptions import ClientError, ConnectionClosedError
+from botocore.config import Config
+from botocore.credentials import ReadOnlyCredentials
+from botocore.exceptions import ClientError, ConnectionClosedError, CredentialRetrievalError
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from training_storage.operations.transfer_connection import AwsConnection
 from training_storage.operations.transfer_copy import ObjectCopier
 from training_storage.operations.transfer_model import Entry, Location, Route
 from training_storage.operations.transfer_quick import REST_S, QuickCopier
@@ -36,13 +41,13 @@ class Raw:
 class Aws:
     """A client whose requests are caught before they are sent, and a session that catches those sent past it."""
 
-    def __init__(self) -> None:
+    def __init__(self, region: str = "us-east-1", **client: Any) -> None:
         options: dict[str, Any] = {
-            "region_name": "us-east-1", "aws_access_key_id": "testing", "aws_secret_access_key": "testing",
+            "region_name": region, "aws_access_key_id": "testing", "aws_secret_access_key": "testing",
             "aws_session_token": "token",
         }  # fmt: skip
         self.session = boto3.session.Session(**options)
-        self.client: Any = self.session.client("s3")
+        self.client: Any = self.session.client("s3", **client)
         self.through: list[Any] = []
         self.past: list[Any] = []
         self.answers: list[Any] = []
@@ -103,6 +108,83 @@ def test_the_request_is_the_one_that_botocore_makes(aws: Aws, bucket: str) -> No
     assert len(aws.through) == len(aws.past)
 
 
+@pytest.mark.parametrize(
+    ("region", "client"),
+    [
+        ("cn-north-1", {}),
+        ("us-gov-west-1", {"config": Config(use_fips_endpoint=True)}),
+        ("eu-west-1", {"config": Config(use_dualstack_endpoint=True)}),
+        ("eu-west-1", {"config": Config(s3={"addressing_style": "path"})}),
+        ("eu-west-1", {"config": Config(s3={"use_accelerate_endpoint": True})}),
+        ("eu-west-1", {"config": Config(s3={"payload_signing_enabled": True})}),
+        ("us-east-1", {"endpoint_url": "http://127.0.0.1:9000/below"}),
+        ("us-east-1", {"endpoint_url": "https://bucket.vpce-1.s3.us-east-1.vpce.amazonaws.com"}),
+    ],
+)
+def test_it_goes_where_botocore_goes_and_is_signed_for_it(region: str, client: dict[str, Any]) -> None:
+    aws = Aws(region, **client)
+    for _ in range(2):
+        aws.copy("a/key with +%ü")
+    assert len(aws.through) == 1
+    known = shown(aws.through[0])
+    assert shown(aws.past[0]) == {name: known[name] for name in known if name != "x-amz-user-agent"}
+
+
+@pytest.mark.parametrize("client", [
+    {"config": Config(signature_version="s3")},
+    {"config": Config(signature_version=UNSIGNED)},
+], ids=["version 2", "unsigned"])  # fmt: skip
+def test_what_is_signed_by_other_means_goes_through_botocore(client: dict[str, Any]) -> None:
+    aws = Aws(**client)
+    for _ in range(3):
+        aws.copy("key")
+    assert (len(aws.through), len(aws.past)) == (3, 0)
+
+
+def test_sessions_of_directory_buckets_go_through_botocore(aws: Aws) -> None:
+    def session(request: Any, **_: Any) -> None:
+        request.headers["x-amz-s3session-token"] = "of a session"
+
+    aws.client.meta.events.register_first("before-send.s3.CopyObject", session)
+    for _ in range(3):
+        aws.copy("key", HOT)
+    assert (len(aws.through), len(aws.past)) == (3, 0)
+
+
+def test_credentials_that_were_renewed_sign_the_next_request(aws: Aws) -> None:
+    aws.copy("one")
+    aws.copy("two")
+    renewed = ReadOnlyCredentials("renewed", "secret", "new token")
+    aws.quick._credentials = SimpleNamespace(get_frozen_credentials=lambda: renewed)  # type: ignore[assignment]
+    aws.copy("three")
+    assert [shown(request)["x-amz-security-token"] for request in aws.past] == ["token", "new token"]
+
+
+def test_credentials_that_cannot_be_renewed_are_told_by_botocore(aws: Aws) -> None:
+    def refuse() -> Any:
+        raise CredentialRetrievalError(provider="sso", error_msg="sign in again")
+
+    aws.copy("one")
+    aws.quick._credentials = SimpleNamespace(get_frozen_credentials=refuse)  # type: ignore[assignment]
+    aws.copy("two")
+    assert (len(aws.through), len(aws.past)) == (2, 0)
+
+
+@pytest.mark.parametrize("name", ["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"])
+def test_certificates_and_proxies_of_the_environment_are_used(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    for key, value in {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing"}.items():
+        monkeypatch.setenv(key, value)
+    monkeypatch.delenv("AWS_CA_BUNDLE", raising=False)
+    monkeypatch.setenv(name, "/a/bundle.pem")
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    monkeypatch.setenv("NO_PROXY", "")
+    _, quick = AwsConnection("us-east-1").quick(4)
+    assert quick is not None
+    sender: Any = quick._session
+    assert sender._verify == "/a/bundle.pem"
+    assert sender._proxy_config.proxy_url_for("https://s3.amazonaws.com/") == "http://proxy:3128"
+
+
 def test_each_bucket_is_learnt_by_itself_and_directory_buckets_are_signed_as_such(aws: Aws) -> None:
     for bucket in (GENERAL, HOT, GENERAL, HOT):
         aws.copy("key", bucket)
@@ -135,11 +217,13 @@ def test_an_object_that_changed_is_told_by_botocore_and_the_next_is_quick_again(
     [
         (503, REFUSED % b"SlowDown"),
         (403, REFUSED % b"AccessDenied"),
+        (301, REFUSED % b"PermanentRedirect"),
+        (307, REFUSED % b"TemporaryRedirect"),
         (200, REFUSED % b"InternalError"),  # S3 may fail after it has said 200
         (200, b"no xml"),
         (ConnectionClosedError(endpoint_url="https://s3"), b""),
     ],
-    ids=["busy", "denied", "failed after 200", "nonsense", "broken line"],
+    ids=["busy", "denied", "elsewhere", "elsewhere for now", "failed after 200", "nonsense", "broken line"],
 )
 def test_after_any_other_failure_botocore_does_everything_for_a_while(aws: Aws, answer: Any) -> None:
     aws.copy("one")
