@@ -19,7 +19,9 @@ from training_storage.emulator.command import environment
 from training_storage.node.sharding import bucket_index
 from training_storage.operations.archive import archive_route
 from training_storage.operations.stage import staging_route
+from training_storage.operations.transfer import transfer
 from training_storage.operations.transfer_connection import AwsConnection, is_answered_inside
+from training_storage.operations.transfer_model import Options
 
 NAME, REGION = "object-native-2048", "us-west-2"
 ODD = (
@@ -112,6 +114,9 @@ def test_same_size_and_other_bytes_are_noticed(deployed: Deployed, capsys: pytes
 def test_nothing_leaves_the_process_that_the_emulator_answers(deployed: Deployed) -> None:
     assert is_answered_inside()
     assert AwsConnection(REGION).quick(1)[1] is None
+    deployed.put(deployed.lake, {f"pages/{number:04d}": b"" for number in range(1_001)})
+    route = staging_route(boto3.session.Session(region_name=REGION), NAME, "pages/")
+    assert transfer(AwsConnection(REGION), route, Options(processes=2)).copied == 1_001
 
 
 @pytest.mark.slow

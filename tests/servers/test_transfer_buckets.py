@@ -289,6 +289,31 @@ def test_an_upload_of_an_object_that_is_gone_is_aborted(pair: Pair) -> None:
     assert "Uploads" not in pair.client.list_multipart_uploads(Bucket=pair.hot[0])
 
 
+# A process of several dies
+
+DIES = """
+import json, os, signal, sys
+from training_storage.operations import transfer_pools
+from training_storage.operations.transfer import transfer
+from training_storage.operations.transfer_connection import AwsConnection
+from training_storage.operations.transfer_model import Location, Options, Route
+
+killed = []
+def show(report):
+    for worker in pools[0]._workers[:1] if report.copied > 100 and not killed else []:
+        killed.append(worker)
+        worker.send_signal(signal.SIGKILL)
+pools, begin = [], transfer_pools.ProcessPool.__init__
+def kept(self, *arguments, **options):
+    pools.append(self)
+    begin(self, *arguments, **options)
+transfer_pools.ProcessPool.__init__ = kept
+places = [Location(bucket=bucket, prefix="datasets/") for bucket in sys.argv[1:]]
+report = transfer(AwsConnection(), Route((places[0],), (places[1],)), Options(processes=2), on_progress=show)
+print(json.dumps({"failed": report.failed, "clean": report.is_clean, "notes": report.notes}))
+"""
+
+
 # The command
 
 
@@ -306,6 +331,18 @@ def test_the_command_prints_counts_and_leaves_the_lake_alone(pair: Pair, capsys:
 def test_a_bucket_that_does_not_exist_is_exit_code_1(pair: Pair, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["stage", "--from", f"s3://{pair.lake}/", "--to", "s3://there-is-none--use1-az6--x-s3/"]) == 1
     assert "bucket there-is-none--use1-az6--x-s3 does not exist" in capsys.readouterr().err
+
+
+def test_what_a_process_that_dies_had_taken_is_done_by_the_others(pair: Pair) -> None:
+    pair.server.put(pair.lake, some(3000))
+    process = subprocess.Popen(
+        [sys.executable, "-c", DIES, pair.lake, pair.hot[0]],
+        env=os.environ | pair.server.environment, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    told = json.loads(process.communicate()[0])
+    assert (told["failed"], told["clean"]) == (0, True)
+    assert "a process that copied died" in told["notes"][0]
+    assert {key: pair.read(pair.hot[0], key) for key in some(3000)} == some(3000)
 
 
 def test_two_runs_at_once_end_right(pair: Pair) -> None:

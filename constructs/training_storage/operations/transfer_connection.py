@@ -108,7 +108,9 @@ def is_answered_inside() -> bool:
 
     What leaves the process, or goes past botocore, would not reach it, but AWS.
     """
-    return any(name.startswith("before-send") for name, *_ in BUILTIN_HANDLERS)
+    # Such a thing may stay there when it is over, and says then that it is not enabled.
+    handlers = (handler for name, handler, *_ in BUILTIN_HANDLERS if name.startswith("before-send"))
+    return any(getattr(handler, "enabled", True) for handler in handlers)
 
 
 def read_time(value: Any) -> datetime:
