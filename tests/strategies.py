@@ -219,7 +219,9 @@ def _checkpoints(draw: st.DrawFn) -> Data:
 
 @st.composite
 def _lustre(draw: st.DrawFn, region: str, facts: InstanceType | None) -> Data:
-    kind = draw(st.sampled_from(["", "", "PERSISTENT_2", "SCRATCH_2", "PERSISTENT_1", "HDD", "tiering", "tiering", "existing"]))
+    kind = draw(
+        st.sampled_from(["", "", "PERSISTENT_2", "SCRATCH_2", "PERSISTENT_1", "HDD", "tiering", "tiering", "existing"])
+    )
     if kind == "existing":
         return {
             "file_system_id": draw(_ids("fs")),

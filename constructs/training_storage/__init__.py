@@ -68,7 +68,7 @@ _MODULES = {
     "training_storage.errors": (
         "AwsError",
         "CatalogError",
-            "PlanError",
+        "PlanError",
         "Problem",
         "RefusedError",
         "TrainingStorageError",
