@@ -18,7 +18,6 @@ from training_storage.rules.base import find_problems
 from training_storage.rules.express import DIRECTORY_BUCKET_RULES, DirectoryBucketSettings, directory_bucket_suffix
 from training_storage.tiers._directory_bucket import SESSION_ACTIONS, DirectoryBucketBase
 from training_storage.tiers._express_arguments import DIRECTORY_BUCKET_KINDS, key_facts, known_switches, region_of
-from training_storage.tiers._express_emptying import Emptying
 from training_storage.tiers._names import unique_name
 from training_storage.tiers._removal import keep_on_replacement, require_keep_or_delete
 from training_storage.tiers._tokens import concrete, days, is_concrete
@@ -165,6 +164,9 @@ class DirectoryBucket(DirectoryBucketBase):
         keep_on_replacement(self.policy)
         self._policy_document.add_statements(*self._statements())
         if content_is_cache:
+            # Only this needs Lambda, whose module takes a tenth of a second to load.
+            from training_storage.tiers._express_emptying import Emptying
+
             Emptying(self, "Emptying", bucket=self)
 
     @classmethod
