@@ -171,7 +171,7 @@ def test_the_wheel_holds_no_machine_path(wheel: Path) -> None:
 def test_the_users_environment_has_the_package_of_the_wheel(python: Path, project: Path) -> None:
     code = "import training_storage, constructs as c; print(training_storage.__file__); print(c.__file__)"
     done = run(python, project, "-c", code)
-    ours, theirs = done.stdout.split()
+    ours, theirs = done.stdout.splitlines()
     assert Path(ours).is_relative_to(python.parents[1])
     assert not Path(theirs).is_relative_to(ROOT / "constructs")
 
