@@ -125,7 +125,7 @@ def _explain_hot_tier(draft: Draft, s3: S3Supply, hot: HotTier, rule: Rule) -> N
         elif option == "lustre":
             draft.reject("hot-tier", option, _why_not_lustre(hot, accelerators, needs.instances))
         elif option == "express":
-            draft.reject("hot-tier", option, _why_not_express(draft, accelerators))
+            draft.reject("hot-tier", option, _why_not_express(draft, accelerators, hot))
         else:
             draft.reject("hot-tier", option, verdict if rule == "s3" else f"{chosen}; {verdict}")
 
@@ -136,9 +136,10 @@ def _why_not_lustre(hot: HotTier, accelerators: str, instances: int) -> str:
     return f"{instances:,} instances are {LUSTRE_INSTANCES} or fewer, and S3 serves everything that is asked for"
 
 
-def _why_not_express(draft: Draft, accelerators: str) -> str:
+def _why_not_express(draft: Draft, accelerators: str, hot: HotTier) -> str:
     if draft.workload.dataset.interface == "posix":
-        return "POSIX code needs a file system: it stays on Lustre at any scale"
+        needs = "POSIX code needs a file system"
+        return f"{needs}: it stays on Lustre at any scale" if hot == "lustre" else f"{needs}, and has the lake as files"
     if draft.needs.accelerators < EXPRESS_ACCELERATORS:
         return f"{accelerators} are fewer than {EXPRESS_ACCELERATORS:,}"
     return f"{draft.workload.availability_zone_id} has no S3 Express"
