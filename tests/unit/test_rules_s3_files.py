@@ -8,11 +8,11 @@ import pytest
 
 from training_storage.catalog import default_catalog
 from training_storage.rules.base import find_problems
-from training_storage.rules.s3_files import (
+from training_storage.rules.s3_files import S3_FILES_RULES
+from training_storage.rules.s3_files_settings import (
     DEFAULT_EXPIRE_DAYS,
     DEFAULT_IMPORT_BELOW_BYTES,
     IMPORT_TRIGGERS,
-    S3_FILES_RULES,
     ImportSettings,
     S3FilesSettings,
 )

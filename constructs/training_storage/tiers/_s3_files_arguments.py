@@ -26,7 +26,11 @@ from training_storage._arguments import (
     optional,
 )
 from training_storage.errors import Problem
-from training_storage.rules.s3_files import DEFAULT_IMPORT_BELOW_BYTES, ON_DIRECTORY_FIRST_ACCESS, ImportSettings
+from training_storage.rules.s3_files_settings import (
+    DEFAULT_IMPORT_BELOW_BYTES,
+    ON_DIRECTORY_FIRST_ACCESS,
+    ImportSettings,
+)
 from training_storage.tiers._s3_files_bucket import BUCKET_OR_LAKE
 from training_storage.tiers._tokens import concrete
 

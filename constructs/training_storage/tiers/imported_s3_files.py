@@ -14,7 +14,8 @@ from constructs import Construct
 from training_storage._arguments import FLAG, SECURITY_GROUP, TEXT, Kind, misfits_among, optional
 from training_storage.errors import ValidationError
 from training_storage.rules.base import find_problems
-from training_storage.rules.s3_files import S3_FILES_RULES, S3FilesSettings
+from training_storage.rules.s3_files import S3_FILES_RULES
+from training_storage.rules.s3_files_settings import S3FilesSettings
 from training_storage.tiers._s3_files_base import S3FileSystemBase
 from training_storage.tiers._s3_files_bucket import BUCKET_OR_LAKE, facts_of
 from training_storage.tiers._tokens import concrete

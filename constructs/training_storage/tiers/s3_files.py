@@ -17,7 +17,8 @@ from training_storage._arguments import misfits_among
 from training_storage.catalog import Catalog
 from training_storage.errors import Problem, ValidationError
 from training_storage.rules.base import find_problems
-from training_storage.rules.s3_files import DEFAULT_EXPIRE_DAYS, S3_FILES_RULES, S3FilesSettings
+from training_storage.rules.s3_files import S3_FILES_RULES
+from training_storage.rules.s3_files_settings import DEFAULT_EXPIRE_DAYS, S3FilesSettings
 from training_storage.tiers import _s3_files_role
 from training_storage.tiers._kms import given_by_alias
 from training_storage.tiers._removal import keep_on_replacement, require_keep_or_delete

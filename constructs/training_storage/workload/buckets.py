@@ -13,7 +13,8 @@ from training_storage.errors import Problem
 from training_storage.rules.base import find_problems, relabel
 from training_storage.rules.data_lake import DATA_LAKE_RULES, DATA_LAKE_WORKLOAD_PATHS, DataLakeSettings
 from training_storage.rules.express import DIRECTORY_BUCKET_RULES, DirectoryBucketSettings
-from training_storage.rules.s3_files import S3_FILES_RULES, S3FilesSettings
+from training_storage.rules.s3_files import S3_FILES_RULES
+from training_storage.rules.s3_files_settings import S3FilesSettings
 from training_storage.workload.section import shorten
 from training_storage.workload.storage import DataLakeSettings as LakeSection
 from training_storage.workload.storage import Express, Mountpoint, S3Files
