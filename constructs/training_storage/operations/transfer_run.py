@@ -40,6 +40,8 @@ CONFIRM_S: Final = 2.0
 """Copies wait for so long at most until they are looked at where they lie."""
 CONFIRMS: Final = 2
 """Listings for that beside each other."""
+_PAGE: Final = 1_000
+"""Objects of one page of a listing."""
 _WAITING: Final = 5_000
 """Entries held here at most while the copiers are busy."""
 HOPELESS: Final = 200
@@ -205,7 +207,7 @@ class Run:
 
     def _small_pool(self, copier: ObjectCopier) -> Pool:
         # Processes take a second to start; a single page of objects is nearly copied by then.
-        many = not self._report.complete
+        many = not self._report.complete or len(self._small) > _PAGE
         if many and self._processes > 1 and isinstance(self._connection, AwsConnection) and not is_answered_inside():
             return ProcessPool(
                 self._connection,
