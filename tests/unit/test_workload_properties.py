@@ -74,7 +74,7 @@ def test_every_key_of_the_file_occurs_among_random_files() -> None:
                 seen.add(f"{path}{key}")
                 note(child, f"{path}{key}.")
 
-    @settings(FAST, max_examples=900)
+    @settings(FAST, max_examples=600)
     @given(workload_dicts())
     def collect(data: dict[str, Any]) -> None:
         note(data, "")
