@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from math import isfinite
-from typing import Final
+from math import inf, isfinite
+from typing import Final, TypeGuard
 
 import aws_cdk as cdk
 
@@ -88,12 +88,16 @@ def _described(value: object) -> str:
 
 
 def _whole(value: object) -> bool:
-    # mypy does not see that _number has looked at the kind.
-    return _number(value) and float(value).is_integer()  # type: ignore[arg-type]
+    return _number(value) and float(value).is_integer()
 
 
-def _number(value: object) -> bool:
+def _number(value: object) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+
+
+def between(value: object, low: float, high: float = inf) -> bool:
+    """Whether a number lies between two, both included; one that is only known at deploy passes."""
+    return _number(value) and (not is_concrete(value) or low <= value <= high)
 
 
 def _texts(value: object) -> bool:

@@ -166,10 +166,15 @@ def _unlike(value: object, default: object) -> str:
     if isinstance(default, str):
         return "" if isinstance(value, str) and value else f"text such as {default}"
     whole = isinstance(default, int)
-    number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-    # mypy does not carry the kind from number to value.
-    if number and 0 <= value < inf and (value or not default):  # type: ignore[operator]
-        return ""
+    of_the_kind = isinstance(value, int) or not whole
+    if isinstance(value, int | float) and not isinstance(value, bool) and of_the_kind:
+        fits = 0 <= value < inf and (value or not default)
+        return "" if fits else _number_form(default)
+    return _number_form(default)
+
+
+def _number_form(default: object) -> str:
+    whole = isinstance(default, int)
     return f"a {'whole ' if whole else ''}number above 0 such as {default}"
 
 

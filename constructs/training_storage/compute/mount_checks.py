@@ -17,6 +17,7 @@ from training_storage._arguments import (
     TEXT,
     WHOLE,
     Kind,
+    between,
     has,
     misfits,
     optional,
@@ -39,8 +40,7 @@ _VALUE = re.compile(r"[^\r\n\"\\$`]*")
 """What stands the same in double quotes for a shell, for systemd and for the readers of languages."""
 
 _SYSTEM: Final = frozenset(
-    # One name a line would be twenty lines.
-    "bin boot dev etc home lib lib64 opt proc root run sbin snap sys tmp usr var".split()  # noqa: SIM905
+    "bin boot dev etc home lib lib64 opt proc root run sbin snap sys tmp usr var".split()  # noqa: SIM905 - twenty lines else
 )
 """Directories that an operating system lives in (Filesystem Hierarchy Standard); a mount on one hides it."""
 _LONGEST_PATH: Final = 200
@@ -75,8 +75,7 @@ _REGION: Final = Kind(
 )
 _OWNER: Final = Kind(
     allowed="a user or group id, 1 to 4294967294: Mountpoint gives files to no root, and an id has 32 bits",
-    # mypy does not see that WHOLE has looked at the kind.
-    fits=lambda value: WHOLE.fits(value) and (not is_concrete(value) or 1 <= value < 2**32 - 1),  # type: ignore[operator]
+    fits=lambda value: WHOLE.fits(value) and between(value, 1, 2**32 - 2),
 )
 _TTL: Final = Kind(allowed="seconds, minimal or indefinite", fits=lambda value: TEXT.fits(value) or WHOLE.fits(value))
 _LUSTRE_KINDS: Final[Mapping[str, Kind]] = {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Final, Literal, cast
 
-from training_storage._arguments import NUMBER, WHOLE, Kind, has, misfits, optional
+from training_storage._arguments import NUMBER, WHOLE, Kind, between, has, misfits, optional
 from training_storage._tokens import is_concrete
 from training_storage.catalog import Catalog, default_catalog
 from training_storage.compute.mount_checks import SOURCE
@@ -29,12 +29,11 @@ _NVME: Final = "/opt/dlami/nvme"
 """Where Deep Learning images join the instance store (dlami-nvme.service)."""
 _NOT_NEGATIVE: Final = Kind(
     allowed="a number, 0 or more, known at synth",
-    # mypy does not see that NUMBER has looked at the kind.
-    fits=lambda value: NUMBER.fits(value) and (not is_concrete(value) or value >= 0),  # type: ignore[operator]
+    fits=lambda value: NUMBER.fits(value) and between(value, 0),
 )
 _COUNT: Final = Kind(
     allowed="a whole number, 1 or more, known at synth",
-    fits=lambda value: WHOLE.fits(value) and (not is_concrete(value) or value >= 1),  # type: ignore[operator]
+    fits=lambda value: WHOLE.fits(value) and between(value, 1),
 )
 
 

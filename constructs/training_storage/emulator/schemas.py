@@ -115,7 +115,7 @@ _Validator = extend(
         "requiredOr": _at_least_one,
         "requiredXor": _exactly_one,
     },
-)  # type: ignore[no-untyped-call]
+)  # type: ignore[no-untyped-call]  # jsonschema gives extend no types
 
 
 @dataclass(frozen=True, slots=True)

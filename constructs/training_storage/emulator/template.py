@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml  # type: ignore[import-untyped]
+import yaml  # type: ignore[import-untyped]  # ships no types
 
 from training_storage.emulator import template_format
 from training_storage.emulator.template_format import TemplateError
@@ -26,7 +26,7 @@ PSEUDO_PARAMETERS = {
 SUBSTITUTION = re.compile(r"\$\{([^!}][^}]*)\}")
 
 
-class _Loader(yaml.SafeLoader):  # type: ignore[misc]
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML ships no types
     """YAML with the short forms of the intrinsic functions, with dates left as text, and no key twice."""
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:

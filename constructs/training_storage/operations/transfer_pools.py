@@ -119,7 +119,7 @@ class PartThreads(Executor):
         self._calls.put(call)
         return future
 
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002 - as its base has it
         """End the threads after what was submitted."""
         for _ in self._threads:
             self._calls.put(None)

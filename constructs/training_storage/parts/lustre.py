@@ -58,7 +58,7 @@ def make_file_system(
             bucket=bucket,
             bucket_prefix=link.prefix,
             import_events=link.import_events,  # type: ignore[arg-type]  # the plan's text is one of the three
-            export_events=link.export_events,  # type: ignore[arg-type]
+            export_events=link.export_events,  # type: ignore[arg-type]  # the plan's text is one of those
             batch_import_meta_data_on_create=link.import_metadata_on_create,
         )
     return file_system
@@ -99,13 +99,13 @@ def _new(
         subnet=subnet,
         storage_capacity_gib=planned.storage_capacity_gib,
         deployment_type=planned.deployment_type,  # type: ignore[arg-type]  # the plan's text is one of the three
-        storage_type=planned.storage_type,  # type: ignore[arg-type]
+        storage_type=planned.storage_type,  # type: ignore[arg-type]  # the plan's text is one of those
         per_unit_storage_throughput=planned.per_unit_storage_throughput,
         throughput_capacity_mb_per_s=planned.throughput_capacity_mb_per_s,
-        drive_cache_type=settings.drive_cache_type,  # type: ignore[arg-type]
-        read_cache_mode=settings.read_cache_mode,  # type: ignore[arg-type]
+        drive_cache_type=settings.drive_cache_type,  # type: ignore[arg-type]  # the plan's text is one of those
+        read_cache_mode=settings.read_cache_mode,  # type: ignore[arg-type]  # the plan's text is one of those
         read_cache_gib=settings.read_cache_gib,
-        metadata_mode=planned.metadata_mode,  # type: ignore[arg-type]
+        metadata_mode=planned.metadata_mode,  # type: ignore[arg-type]  # the plan's text is one of those
         metadata_iops=planned.metadata_iops if planned.metadata_mode == "USER_PROVISIONED" else None,
         efa_enabled=planned.efa,
         data_compression_type="LZ4" if settings.compression == "lz4" else "NONE",

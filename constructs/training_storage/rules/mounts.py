@@ -19,6 +19,7 @@ __all__ = ["CACHES", "MOUNT_RULES", "MOUNT_WORKLOAD_PATHS", "MountSettings", "No
 CACHES: Final = ("none", "nvme", "express", "nvme+express")
 """Where a Mountpoint mount keeps what it has read."""
 _PATH = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)+")
+# Refused, not used.
 _SYSTEM = ("/bin", "/boot", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr")  # noqa: S108
 """Directories in which nothing is mounted: they are the operating system's, or empty after a reboot."""
 _SHARED = (

@@ -86,6 +86,7 @@ class ImportedDirectoryBucket(DirectoryBucketBase):
         """Zone ID, read out of the name; None where the name is only known at deploy."""
         return self._zone
 
+    # As its base has it.
     def add_to_resource_policy(self, statement: iam.PolicyStatement) -> iam.AddToResourcePolicyResult:  # noqa: ARG002
         """Add nothing: the policy belongs to the owner of the bucket.
 

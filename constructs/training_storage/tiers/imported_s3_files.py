@@ -119,6 +119,7 @@ class ImportedS3FileSystem(S3FileSystemBase):
         """ARN of the file system, in region and account of the stack."""
         return cdk.Stack.of(self).format_arn(service="s3files", resource="file-system", resource_name=self._id)
 
+    # As its base has it.
     def add_to_resource_policy(self, statement: iam.PolicyStatement) -> iam.AddToResourcePolicyResult:  # noqa: ARG002
         """Leave the policy of the file system as it is: it belongs to its owner.
 

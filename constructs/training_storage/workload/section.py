@@ -130,7 +130,7 @@ def list_of(read: Read[Any] | type[Section]) -> Read[tuple[Any, ...]]:
             raise Refused(*problems)
         return tuple(out)
 
-    read_all.section = inner  # type: ignore[attr-defined]
+    read_all.section = inner  # type: ignore[attr-defined]  # functions may carry attributes
     return read_all
 
 

@@ -197,6 +197,7 @@ class Provider:
         """Create the resource."""
         raise NotImplementedError  # abstract: each provider has its own
 
+    # Others read the arguments that this one does not need.
     def update(self, context: Context, resource: Resource, properties: dict[str, Any]) -> Made:  # noqa: ARG002
         """Change the resource in place; ``resource.properties`` are the old ones."""
         changed = sorted(

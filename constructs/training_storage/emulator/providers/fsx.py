@@ -22,7 +22,7 @@ _FIXED = ("EfaEnabled",)
 class FileSystem(Provider):
     """AWS::FSx::FileSystem."""
 
-    def half_updated(self, error: Exception) -> bool:  # noqa: ARG002
+    def half_updated(self, error: Exception) -> bool:  # noqa: ARG002 - as its base has it
         """One call decides, and it comes first."""
         return False
 
@@ -79,7 +79,7 @@ class FileSystem(Provider):
 class DataRepositoryAssociation(Provider):
     """AWS::FSx::DataRepositoryAssociation."""
 
-    def half_updated(self, error: Exception) -> bool:  # noqa: ARG002
+    def half_updated(self, error: Exception) -> bool:  # noqa: ARG002 - as its base has it
         """One call decides, and it comes first."""
         return False
 

@@ -209,7 +209,7 @@ class CustomResource(Provider):
             raise ResourceError("a custom resource needs a ServiceToken")
         return {name: _as_text(value) for name, value in properties.items()}
 
-    def has_attribute(self, name: str) -> bool:  # noqa: ARG002
+    def has_attribute(self, name: str) -> bool:  # noqa: ARG002 - as its base has it
         """Nobody knows before the function has answered."""
         return True
 
@@ -217,7 +217,7 @@ class CustomResource(Provider):
         """Another function is another resource; everything else the function decides by the id it answers."""
         return ["ServiceToken"] if old.get("ServiceToken") != new.get("ServiceToken") else []
 
-    def custom_named(self, old: dict[str, Any], new: dict[str, Any]) -> list[str]:  # noqa: ARG002
+    def custom_named(self, old: dict[str, Any], new: dict[str, Any]) -> list[str]:  # noqa: ARG002 - as its base has it
         """A custom resource has no name."""
         return []
 
@@ -237,7 +237,7 @@ class CustomResource(Provider):
         )
         return Made(answer.get("PhysicalResourceId") or resource.physical_resource_id, answer.get("Data") or {})
 
-    def half_updated(self, error: Exception) -> bool:  # noqa: ARG002
+    def half_updated(self, error: Exception) -> bool:  # noqa: ARG002 - as its base has it
         """Nobody knows what a function did before it said no: a rollback sends it the old properties."""
         return True
 
@@ -245,7 +245,7 @@ class CustomResource(Provider):
         """Call the function with Delete."""
         self._call(context, "Delete", resource.properties, PhysicalResourceId=resource.physical_resource_id)
 
-    def attribute(self, context: Context, resource: Resource, name: str) -> Any:  # noqa: ARG002
+    def attribute(self, context: Context, resource: Resource, name: str) -> Any:  # noqa: ARG002 - as its base has it
         """Return what the function answered under this name."""
         node: Any = resource.attributes
         if name in resource.attributes:

@@ -36,6 +36,7 @@ class GenericProvider(Provider):
             raise ResourceError(f"Resource of type '{self.type_name}' with identifier '{name}' already exists.")
         taken.add((self.type_name, name))
 
+    # Others read the arguments that this one does not need.
     def update(self, context: Context, resource: Resource, properties: dict[str, Any]) -> Made:  # noqa: ARG002
         """Keep id and attributes; the engine keeps the new properties."""
         return Made(resource.physical_resource_id, resource.attributes, resource.state)

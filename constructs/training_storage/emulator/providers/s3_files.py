@@ -168,10 +168,11 @@ class FileSystemPolicy(Provider):
         context.client("s3files").put_file_system_policy(fileSystemId=key, policy=json.dumps(properties["Policy"]))
         return Made(key)
 
-    def custom_named(self, old: dict[str, Any], new: dict[str, Any]) -> list[str]:  # noqa: ARG002
+    def custom_named(self, old: dict[str, Any], new: dict[str, Any]) -> list[str]:  # noqa: ARG002 - as its base has it
         """A policy has no name of its own."""
         return []
 
+    # Others read the arguments that this one does not need.
     def update(self, context: Context, resource: Resource, properties: dict[str, Any]) -> Made:  # noqa: ARG002
         """Put the new policy in place of the old one."""
         return self._put(context, properties)

@@ -110,10 +110,11 @@ class BucketPolicy(Provider):
         context.client("s3").put_bucket_policy(Bucket=bucket, Policy=document)
         return Made(bucket)
 
-    def custom_named(self, old: dict[str, Any], new: dict[str, Any]) -> list[str]:  # noqa: ARG002
+    def custom_named(self, old: dict[str, Any], new: dict[str, Any]) -> list[str]:  # noqa: ARG002 - as its base has it
         """A policy has no name of its own."""
         return []
 
+    # Others read the arguments that this one does not need.
     def update(self, context: Context, resource: Resource, properties: dict[str, Any]) -> Made:  # noqa: ARG002
         """Put the new policy in place of the old one."""
         return self._put(context, properties)

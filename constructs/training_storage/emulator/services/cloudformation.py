@@ -158,7 +158,7 @@ def _new_stack(backend: CloudFormationBackend, name: str, parameters: dict[str, 
             message=f"1 validation error detected: Value '{name}' at 'stackName' failed to satisfy constraint: "
             f"Member must satisfy regular expression pattern: {_NAME.pattern}"
         )
-    return EmulatedStack(  # type: ignore[abstract]
+    return EmulatedStack(  # type: ignore[abstract]  # moto's own class is used so too
         stack_id=generate_stack_id(name, backend.region_name, backend.account_id),
         name=name,
         account_id=backend.account_id,
@@ -210,6 +210,7 @@ def _changes(stack: EmulatedStack, template: Template, parameters: dict[str, Any
             changes.append(Change("Remove", logical_id, resource.cf_resource_type))
     for change in changes:
         existing = stack.resources.get(change.logical_resource_id)
+        # Moto's class declares no such field.
         change.physical_resource_id = existing.physical_resource_id if existing else None  # type: ignore[attr-defined]
     return changes
 

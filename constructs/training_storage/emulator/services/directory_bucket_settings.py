@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import xmltodict  # type: ignore[import-untyped]
+import xmltodict  # type: ignore[import-untyped]  # ships no types
 from moto.core.responses import ActionResult
 from moto.s3.exceptions import MalformedXML, NoSuchLifecycleConfiguration
 
@@ -55,7 +55,7 @@ def prepare(bucket: Any) -> None:
 def encryption(response: Any, bucket: Any) -> Answer | str:
     """Get, put or delete the default encryption."""
     if response.method == "GET":
-        return response.get_bucket_encryption()  # type: ignore[no-any-return]
+        return response.get_bucket_encryption()  # type: ignore[no-any-return]  # moto answers without types
     if response.method == "DELETE":
         bucket.encryption = _DEFAULT_ENCRYPTION
         return 204, {}, ""
@@ -103,6 +103,7 @@ def lifecycle(response: Any, bucket: Any) -> Answer:
         if not settings.lifecycle:
             raise NoSuchLifecycleConfiguration(bucket_name=bucket.name)
         response.data["Action"] = "GetBucketLifecycleConfiguration"
+        # Moto answers without types.
         return response.serialized(ActionResult({"Rules": settings.lifecycle}))  # type: ignore[no-any-return]
     if response.method == "DELETE":
         settings.lifecycle = []
@@ -165,13 +166,14 @@ def metrics(response: Any, bucket: Any, query: dict[str, Any]) -> Answer:
     if response.method == "GET" and name is None:
         response.data["Action"] = "ListBucketMetricsConfigurations"
         shown = {"MetricsConfigurationList": list(settings.metrics.values()), "IsTruncated": False}
-        return response.serialized(ActionResult(shown))  # type: ignore[no-any-return]
+        return response.serialized(ActionResult(shown))  # type: ignore[no-any-return]  # moto answers without types
     if name not in settings.metrics:
         raise DirectoryBucketError(404, "NoSuchConfiguration", "The specified configuration does not exist.")
     if response.method == "DELETE":
         del settings.metrics[name]
         return 204, {}, ""
     response.data["Action"] = "GetBucketMetricsConfiguration"
+    # Moto answers without types.
     return response.serialized(ActionResult({"MetricsConfiguration": settings.metrics[name]}))  # type: ignore[no-any-return]
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import unquote
 
-import xmltodict  # type: ignore[import-untyped]
+import xmltodict  # type: ignore[import-untyped]  # ships no types
 from moto.core.responses import ActionResult, EmptyResult
 from moto.s3.exceptions import BucketAlreadyOwnedByYou, BucketNotEmpty, MissingBucket, MissingKey, PreconditionFailed
 from moto.s3.models import S3Backend

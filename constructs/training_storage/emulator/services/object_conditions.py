@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-import xmltodict  # type: ignore[import-untyped]
+import xmltodict  # type: ignore[import-untyped]  # ships no types
 from moto.core.compat import HAS_CRT
 from moto.core.responses import ActionResult
 from moto.core.utils import utcnow
@@ -210,7 +210,7 @@ def install(patches: Patches) -> None:
     def create_multipart_upload(self: Any, *rest: Any, **given: Any) -> FakeMultipart:
         made: Any = create(self, *rest, **given)
         made.initiated = utcnow()
-        return made  # type: ignore[no-any-return]
+        return made  # type: ignore[no-any-return]  # moto answers without types
 
     complete = S3Backend.complete_multipart_upload
 

@@ -43,7 +43,7 @@ def install(patches: Patches) -> None:
                 self,
                 name,
                 [
-                    Parameter(  # type: ignore[abstract]
+                    Parameter(  # type: ignore[abstract]  # moto's own class is used so too
                         account_id=self.account_id,
                         name=name,
                         value=image,
