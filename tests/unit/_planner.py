@@ -8,7 +8,6 @@ from typing import Any
 from training_storage.catalog import default_catalog
 from training_storage.errors import PlanError, Problem
 from training_storage.planner import Plan, plan
-from training_storage.planner.planning import Answer, answer
 from training_storage.workload.model import Workload
 
 CATALOG = default_catalog()
@@ -44,11 +43,6 @@ def make(changes: dict[str, Any] | None = None) -> Workload:
 def planned(changes: dict[str, Any] | None = None) -> Plan:
     """Return the plan of the changed workload."""
     return plan(make(changes))
-
-
-def answered(changes: dict[str, Any] | None = None) -> Answer:
-    """Return the plan of the changed workload with what it means for training."""
-    return answer(make(changes), CATALOG)
 
 
 def refused(changes: dict[str, Any] | None = None) -> tuple[Problem, ...]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit._planner import CATALOG, answered, because, planned, refused, warning, warning_ids
+from tests.unit._planner import CATALOG, because, planned, refused, warning, warning_ids
 from training_storage.planner import LustrePlan
 
 
@@ -236,7 +236,7 @@ def test_scratch_2_counts_200_for_reads_and_100_for_writes(
 
 
 def test_scratch_2_saves_take_twice_as_long_as_its_reads_say() -> None:
-    made = answered(
+    made = planned(
         {
             "compute.instance_count": 20,
             "checkpoints": {"size": "120 GB", "interval": "10h"},
@@ -244,9 +244,9 @@ def test_scratch_2_saves_take_twice_as_long_as_its_reads_say() -> None:
         }
     )
     # 21,600 GiB at 100 MB/s per TiB: 2,109.375 MB/s.
-    assert made.outcome.checkpoint_write_s == pytest.approx(120_000 / 2109.375)
-    assert made.outcome.restore_s == pytest.approx(120_000 / 4218.75)
-    assert "promoted" in warning(made.plan, "scratch-not-durable")
+    assert made.prediction.checkpoint_write_s == pytest.approx(120_000 / 2109.375)
+    assert made.prediction.restore_s == pytest.approx(120_000 / 4218.75)
+    assert "promoted" in warning(made, "scratch-not-durable")
 
 
 @pytest.mark.parametrize("tier", [50, 100, 200])

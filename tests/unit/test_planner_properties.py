@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from pydantic import ValidationError
 
 from tests.strategies import workload_dicts
 from training_storage.errors import PlanError
-from training_storage.planner import Plan, plan
+from training_storage.planner import Cost, Plan, Prediction, plan
 from training_storage.rules.base import find_problems
 from training_storage.rules.links import LINK_RULES, LinkSettings
 from training_storage.rules.lustre import LUSTRE_RULES, LustreSettings
@@ -127,7 +128,7 @@ def check_explained(made: Plan) -> None:
 
 
 def check_shape(made: Plan) -> None:
-    plain = made.to_dict()
+    plain: dict[str, Any] = made.to_dict()
     assert set(plain) == {
         "workload",
         "accelerators",
@@ -146,8 +147,8 @@ def check_shape(made: Plan) -> None:
         "assumptions",
         "warnings",
     }
-    assert plain["prediction"] is None
-    assert plain["cost"] is None
+    assert set(plain["prediction"]) == {each.name for each in fields(Prediction)}
+    assert set(plain["cost"]) == {each.name for each in fields(Cost)}
     assert (made.lustre is not None) is (made.tiers.hot == "lustre")
     assert (made.express is not None) is (made.tiers.hot == "express")
     cached = any(mount.options.get("cache") == "express" for mount in made.mounts)

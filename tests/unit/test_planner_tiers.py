@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit._planner import CATALOG, SAVES, answered, because, planned, refused, warning, warning_ids
+from tests.unit._planner import CATALOG, SAVES, because, planned, refused, warning, warning_ids
 
 # An instance of p5.48xlarge moves 100 Gbit/s to S3 (one of its cards carries IP): 12,500 MB/s.
 # One prefix: 5,500 GET and 3,500 PUT a second of 8 MiB: 46,137.344 and 29,360.128 MB/s (Mountpoint troubleshooting).
@@ -295,9 +295,9 @@ def test_s3_would_serve_is_said_only_where_a_rule_decided_against_it(changes: di
 
 
 def test_lustre_that_saves_slower_than_s3_says_both_times() -> None:
-    made = answered({"compute.instance_count": 17, "checkpoints": SAVES})
-    assert made.outcome.checkpoint_write_s is not None
-    text = warning(made.plan, "slower-than-s3")
+    made = planned({"compute.instance_count": 17, "checkpoints": SAVES})
+    assert made.prediction.checkpoint_write_s is not None
+    text = warning(made, "slower-than-s3")
     assert "on S3 1.46 s" in text  # 40 GiB at 29,360 MB/s
 
 

@@ -12,6 +12,8 @@ from typing import Literal
 
 from training_storage.catalog import Catalog
 from training_storage.catalog.model import InstanceType
+from training_storage.planner.model_cost import Cost
+from training_storage.planner.model_prediction import Prediction
 from training_storage.workload.model import Workload
 
 HotTier = Literal["none", "lustre", "express"]
@@ -224,8 +226,8 @@ class Plan:
         workload: The workload it answers; printed as its name.
         region_partition: Partition of the region; not printed.
         catalog: The facts that it rests on, which what is built from it is held against; not printed.
-        prediction: Null in this version.
-        cost: Null in this version.
+        prediction: Whether accelerators will wait, for what, and what saves and failures take.
+        cost: The bill, line by line.
     """
 
     workload: Workload
@@ -241,9 +243,9 @@ class Plan:
     s3_files: S3FilesPlan | None
     mounts: tuple[MountPlan, ...]
     paths: Paths
-    prediction: None
+    prediction: Prediction
     decisions: tuple[Decision, ...]
-    cost: None
+    cost: Cost
     assumptions: tuple[str, ...]
     warnings: tuple[PlanWarning, ...]
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from training_storage.catalog import Catalog, default_catalog
 from training_storage.errors import PlanError, Problem
+from training_storage.planner.cost import estimate
 from training_storage.planner.demand import measure
 from training_storage.planner.draft import Draft
 from training_storage.planner.express import express_limits, plan_express
@@ -14,46 +13,30 @@ from training_storage.planner.links import plan_links
 from training_storage.planner.lustre_plan import LustreResult, plan_lustre
 from training_storage.planner.model import ExpressPlan, Plan
 from training_storage.planner.mounts import plan_node
-from training_storage.planner.supply import Outcome, outcome
+from training_storage.planner.prediction import predict
+from training_storage.planner.supply import outcome
 from training_storage.planner.tiers import choose_tiers
 from training_storage.planner.warnings import warn_stall_bound, warn_tiers, warn_unknown, warn_unused
+from training_storage.units import Duration
 from training_storage.workload.model import Workload
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
-    """A plan, and what it means for training.
-
-    Attributes:
-        plan: The plan.
-        outcome: Data wait, save and restore time and stall on the tier that was chosen; not part of the plan yet.
-    """
-
-    plan: Plan
-    outcome: Outcome
-
-
-def plan(workload: Workload, *, catalog: Catalog | None = None) -> Plan:
+def plan(workload: Workload, *, catalog: Catalog | None = None, run_length: Duration | None = None) -> Plan:
     """Plan the storage of a workload.
 
-    A pure function: same workload, same catalog, same plan.
+    A pure function: same workload, same catalog, same run length, same plan.
 
     Args:
         workload: What the platform team declares.
         catalog: Facts and prices. Left out: those that come with the package.
-
-    Returns:
-        The plan; ``prediction`` and ``cost`` are None in this version.
+        run_length: How long one run trains, for its cost. Left out: that of a Capacity Block whose start and end are
+            given, else not known.
 
     Raises:
         PlanError: No legal plan does what the workload asks for. Carries every problem found, each with field path,
             value, what is allowed and what to change.
     """
-    return answer(workload, catalog if catalog is not None else default_catalog()).plan
-
-
-def answer(workload: Workload, catalog: Catalog) -> Answer:
-    """Return the plan with what it means for training. Raises PlanError like ``plan``."""
+    catalog = catalog if catalog is not None else default_catalog()
     problems: list[Problem] = []
     region = find_region(workload, catalog, problems)
     facts = find_facts(workload, catalog, problems)
@@ -67,15 +50,16 @@ def answer(workload: Workload, catalog: Catalog) -> Answer:
     hot = choice.tiers.hot
     lustre: LustreResult | None = None
     express: ExpressPlan | None = None
-    result = choice.s3.outcome
+    limits = choice.s3.limits
     if hot == "lustre":
         lustre = plan_lustre(draft, plan_links(draft))
         if lustre is not None:  # without one the draft says why; the other steps add what they find
-            result = outcome(needs, lustre.limits)
+            limits = lustre.limits
             warn_stall_bound(draft, lustre)
     elif hot == "express":
         express = plan_express(draft)
-        result = outcome(needs, express_limits(draft, choice.s3))
+        limits = express_limits(draft, choice.s3)
+    result = outcome(needs, limits)
     lustre_plan = None if lustre is None else lustre.plan
     compute = plan_fleet(draft, lustre_plan)
     node = plan_node(draft, choice.tiers, lustre_plan)
@@ -83,29 +67,36 @@ def answer(workload: Workload, catalog: Catalog) -> Answer:
     warn_tiers(draft, choice, result, lustre)
     if draft.problems:
         raise PlanError(draft.problems)
-    return Answer(
-        plan=Plan(
-            workload=workload,
-            region_partition=region.partition,
-            catalog=catalog,
-            accelerators=needs.accelerators,
-            demand=needs.demand,
-            tiers=choice.tiers,
-            compute=compute,
-            lustre=lustre_plan,
-            express=express,
-            shared_cache=node.shared_cache,
-            s3_files=node.s3_files,
-            mounts=node.mounts,
-            paths=node.paths,
-            prediction=None,
-            decisions=tuple(draft.decisions),
-            cost=None,
-            assumptions=tuple(draft.assumptions),
-            warnings=tuple(draft.warnings),
-        ),
-        outcome=result,
+    prediction = predict(draft, limits, result)
+    cost = estimate(draft, lustre=lustre_plan, run_h=_run_h(workload, run_length))
+    return Plan(
+        workload=workload,
+        region_partition=region.partition,
+        catalog=catalog,
+        accelerators=needs.accelerators,
+        demand=needs.demand,
+        tiers=choice.tiers,
+        compute=compute,
+        lustre=lustre_plan,
+        express=express,
+        shared_cache=node.shared_cache,
+        s3_files=node.s3_files,
+        mounts=node.mounts,
+        paths=node.paths,
+        prediction=prediction,
+        decisions=tuple(draft.decisions),
+        cost=cost,
+        assumptions=tuple(draft.assumptions),
+        warnings=tuple(draft.warnings),
     )
+
+
+def _run_h(workload: Workload, run_length: Duration | None) -> float | None:
+    """How long one run trains, hours: as asked, or the time of a Capacity Block; None where neither is known."""
+    if run_length is not None:
+        return run_length.seconds / 3600
+    start, end = workload.compute.start, workload.compute.end
+    return None if start is None or end is None else (end - start).total_seconds() / 3600
 
 
 def _assume_inputs(draft: Draft) -> None:

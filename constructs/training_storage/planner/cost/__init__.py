@@ -1,0 +1,7 @@
+"""What a plan costs: the lines of an invoice and their sums."""
+
+from __future__ import annotations
+
+from training_storage.planner.cost.invoice import estimate
+
+__all__ = ["estimate"]
