@@ -38,7 +38,7 @@ $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Python 3.11 or newer is needed, this is " + sys.version.split()[0] + "; add PYTHON=python3.11 to the command")'
 	@if [ "$$(cat $(FOLDER) 2>/dev/null)" != "$(CURDIR)" ] || ! "$(BIN)/python" -m pip --version >/dev/null 2>&1; then $(PYTHON) -m venv --clear $(VENV) && echo "$(CURDIR)" >$(FOLDER); fi
 	@echo 'Installing the Python packages, Node and cdk into $(VENV): once, for some minutes ...'
-	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[emulator,toolchain,dev]'
+	@"$(BIN)/python" -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[emulator,toolchain,report,dev]'
 	@touch $(STAMP)
 
 deploy: setup
@@ -72,7 +72,7 @@ bench: setup
 # Exact versions of everything, no index lines: pip freeze of a fresh environment without the project itself.
 constraints:
 	rm -rf .make/constraints && $(PYTHON) -m venv .make/constraints
-	.make/constraints/bin/python -m pip install --quiet --disable-pip-version-check '.[emulator,toolchain,dev]'
+	.make/constraints/bin/python -m pip install --quiet --disable-pip-version-check '.[emulator,toolchain,report,dev]'
 	.make/constraints/bin/python -m pip freeze --exclude training-storage | grep -E '^[A-Za-z0-9_.-]+==' | LC_ALL=C sort -f > constraints.txt
 	rm -rf .make/constraints
 
