@@ -129,6 +129,19 @@ class TestOverride:
         prices = load({"prices": {"us-east-1": {"ec2.p5.48xlarge": {"usd": None}}}}).prices
         assert prices.usd("ec2.p5.48xlarge", "us-east-1") is None
 
+    def test_one_price_given_is_the_price_of_every_unit(self, load: Callable[..., Catalog]) -> None:
+        prices = load({"prices": {"us-east-1": {"s3.standard.storage": {"usd": 0.02}}}}).prices
+        assert prices.usd_for("s3.standard.storage", "us-east-1", 1_000_000) == pytest.approx(20_000)
+
+    def test_tiers_of_a_users_file(self, load: Callable[..., Catalog]) -> None:
+        row = {"unit": "GB", "usd": 0.5, "tiers": [{"above": 10, "usd": 0.25}, {"above": 20, "usd": 0}]}
+        prices = load({"prices": {"eu-west-1": {"nat.data_processed": row}}}).prices
+        assert prices.usd_for("nat.data_processed", "eu-west-1", 100) == pytest.approx(7.5)
+
+    def test_a_unit_given_alone_keeps_the_tiers(self, load: Callable[..., Catalog]) -> None:
+        prices = load({"prices": {"us-east-1": {"s3.standard.storage": {"unit": "GB-month"}}}}).prices
+        assert prices.usd_for("s3.standard.storage", "us-east-1", 102_400) == pytest.approx(2_304)
+
     def test_a_region_keeps_the_sources_of_the_fields_that_it_keeps(self, load: Callable[..., Catalog]) -> None:
         before = default_catalog().regions["eu-west-3"]
         after = load({"regions": {"eu-west-3": {"lustre_tiers": [125, 250]}}}).regions["eu-west-3"]
@@ -249,6 +262,12 @@ class TestBroken:
             ({"regions": []}, "regions"),
             ({"regions": {"us-east-1": 3}}, "regions.us-east-1"),
             ({"prices": {"us-east-1": {"x": 3}}}, "prices.us-east-1.x"),
+            ({"prices": {"us-east-1": {"x": {"unit": "GB", "usd": 1, "tiers": [{"above": 2, "usd": 1},
+              {"above": 2, "usd": 0.5}]}}}}, "prices.us-east-1.x.tiers"),
+            ({"prices": {"us-east-1": {"x": {"unit": "GB", "usd": 1, "tiers": [{"above": 0, "usd": 1}]}}}},
+             "prices.us-east-1.x.tiers"),
+            ({"prices": {"us-east-1": {"x": {"unit": "GB", "usd": None, "tiers": [{"above": 2, "usd": 1}]}}}},
+             "prices.us-east-1.x.tiers"),
             ({"prices": {"us-east-1": 3}}, "prices.us-east-1"),
             ({"prices": {"us-east-1a": {"x": {"unit": "hour", "usd": 1}}}}, "prices.us-east-1a.x"),
             ({"instance_types": {"p9": NEW_TYPE}}, "instance_types.p9"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from training_storage.catalog import ReferenceWorkload, default_catalog
 
@@ -55,6 +57,65 @@ class TestPriceBook:
         row = PRICES.price("lustre.PERSISTENT_2.SSD.1000", "us-east-1")
         assert row is not None
         assert row.source.trust == "conflict"
+
+    @pytest.mark.parametrize(
+        ("item", "usd"),
+        # AWS' price lists of 2026 for us-east-1, see the source of each row
+        [("s3.standard.storage", 0.023), ("s3.get_requests", 0.0004), ("s3.put_requests", 0.005),
+         ("nat.gateway", 0.045), ("vpc.interface_endpoint", 0.01), ("vpc.interface_endpoint_data", 0.01),
+         ("kms.key", 1.0)],
+    )  # fmt: skip
+    def test_requests_network_and_keys(self, item: str, usd: float) -> None:
+        assert PRICES.usd(item, "us-east-1") == usd
+
+
+class TestTiers:
+    @pytest.mark.parametrize(
+        ("gb", "usd"),
+        # First 50 TB at 0.023, next 450 TB at 0.022, the rest at 0.021 USD; a TB is 1,024 GB in the price list
+        [(0, 0), (1, 0.023), (51_200, 1_177.6), (51_201, 1_177.622), (512_000, 11_315.2), (512_001, 11_315.221),
+         (1_000_000, 11_315.2 + 488_000 * 0.021)],
+    )  # fmt: skip
+    def test_s3_storage_costs_less_beyond_50_and_500_tb(self, gb: float, usd: float) -> None:
+        assert PRICES.usd_for("s3.standard.storage", "us-east-1", gb) == pytest.approx(usd, rel=1e-12)
+
+    @pytest.mark.parametrize(("gb", "usd"), [(2**20, 10_485.76), (2**20 + 1, 10_485.766), (2**23, 48_234.496)])
+    def test_endpoints_cost_less_beyond_1_and_5_pb(self, gb: float, usd: float) -> None:
+        assert PRICES.usd_for("vpc.interface_endpoint_data", "us-east-1", gb) == pytest.approx(usd, rel=1e-12)
+
+    def test_the_average_is_between_the_first_price_and_the_last(self) -> None:
+        average = PRICES.average_usd("s3.standard.storage", "us-east-1", 102_400)
+        assert average == pytest.approx((0.023 + 0.022) / 2)
+
+    @pytest.mark.parametrize("gb", [0, 1, 51_200])
+    def test_the_average_of_the_first_tier_is_its_price(self, gb: float) -> None:
+        assert PRICES.average_usd("s3.standard.storage", "us-east-1", gb) == pytest.approx(0.023)
+
+    def test_without_tiers_a_quantity_costs_its_multiple(self) -> None:
+        assert PRICES.usd_for("nat.gateway", "us-east-1", 730) == pytest.approx(32.85)
+        assert PRICES.average_usd("nat.gateway", "us-east-1", 1e9) == 0.045
+
+    @pytest.mark.parametrize(
+        ("item", "region"),
+        [("s3.standard.storage", "eu-west-1"), ("lustre.PERSISTENT_1.SSD.50", "us-east-1"),
+         ("lustre.PERSISTENT_2.INTELLIGENT_TIERING.requests", "us-east-1"), ("nothing", "us-east-1")],
+    )  # fmt: skip
+    def test_what_is_no_price_has_no_cost_and_no_average(self, item: str, region: str) -> None:
+        assert PRICES.usd_for(item, region, 10) is None
+        assert PRICES.average_usd(item, region, 10) is None
+
+    @given(quantity=st.floats(1e-3, 1e9), more=st.floats(0, 1e9))
+    def test_more_never_costs_less_in_all_nor_more_a_unit(self, quantity: float, more: float) -> None:
+        item = ("s3.standard.storage", "us-east-1")
+        small, large = PRICES.usd_for(*item, quantity), PRICES.usd_for(*item, quantity + more)
+        assert small is not None
+        assert large is not None
+        assert large >= small * (1 - 1e-12)
+        average, later = PRICES.average_usd(*item, quantity), PRICES.average_usd(*item, quantity + more)
+        assert average is not None
+        assert later is not None
+        assert later >= 0.021 * (1 - 1e-9)
+        assert later <= average * (1 + 1e-9)
 
 
 class TestReferences:

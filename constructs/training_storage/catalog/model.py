@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal
 
 Trust = Literal["seen", "derived", "remembered", "conflict", "user"]
@@ -175,6 +176,19 @@ class ReferenceWorkload:
         return self.au_threshold * self.batch_size / self.step_s
 
 
+@dataclass(frozen=True, slots=True)
+class PriceTier:
+    """From how many units of a month on another price holds.
+
+    Attributes:
+        above: Units of one month that are paid at the prices before.
+        usd: Price of each unit beyond them.
+    """
+
+    above: float
+    usd: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
     """One row of the price book.
@@ -183,8 +197,9 @@ class Price:
         item: Stable name such as ``lustre.PERSISTENT_2.SSD.500`` or ``ec2.p5.48xlarge``.
         region: Region of the row.
         unit: ``GiB-month``, ``IOPS-month``, ``hour``...
-        usd: Price of one unit; None when known to be unknown.
+        usd: Price of one unit, the first ones of a month where there are tiers; None when known to be unknown.
         source: Where the row comes from.
+        tiers: What further units of a month cost, ascending; empty where each costs the same.
     """
 
     item: str
@@ -192,6 +207,23 @@ class Price:
     unit: str
     usd: float | None
     source: Source
+    tiers: tuple[PriceTier, ...] = ()
+
+    def cost(self, quantity: float) -> float | None:
+        """Return what a quantity of one month costs, USD; None where the price is not known.
+
+        AWS counts a month and a region of an account together: what else the account uses comes on top, and lowers the
+        price of the units beyond a tier.
+        """
+        if self.usd is None:
+            return None
+        steps = (PriceTier(0.0, self.usd), *self.tiers)
+        ends = (*(tier.above for tier in self.tiers), inf)
+        return sum(
+            (min(quantity, end) - step.above) * step.usd
+            for step, end in zip(steps, ends, strict=True)
+            if quantity > step.above
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

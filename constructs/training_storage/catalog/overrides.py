@@ -98,6 +98,8 @@ class _Overlay:
             return
         fields = {key: value for key, value in given.items() if key not in _SOURCES}
         base = {key: value for key, value in (known or {}).items() if key not in _SOURCES}
+        if table == "prices" and "usd" in fields:
+            base.pop("tiers", None)  # one price given is the price of every unit, not of the first ones
         source = self.source((*place, "source"), given.get("source"))
         checked = self.check(place, {**base, **fields}, SHAPES[table])
         if table in CONSTANTS and checked and (form := _unlike(checked["value"], base["value"])):

@@ -29,11 +29,37 @@ class PriceBook:
     def usd(self, item: str, region: str) -> float | None:
         """Return the price of one unit in USD, or None where it is not known.
 
-        A row of another region never stands in, and a row that is only remembered is no price: look at it with
-        ``price``.
+        Where a price has tiers it is that of the first units of a month; ``usd_for`` counts the others too. A row of
+        another region never stands in, and a row that is only remembered is no price: look at it with ``price``.
         """
+        row = self._usable(item, region)
+        return None if row is None else row.usd
+
+    def usd_for(self, item: str, region: str, quantity: float) -> float | None:
+        """Return what a quantity of one month costs in USD, through the tiers of its price; None as ``usd`` does.
+
+        Args:
+            item: Name of the item.
+            region: Region.
+            quantity: Units of one month, from 0.
+        """
+        row = self._usable(item, region)
+        return None if row is None else row.cost(quantity)
+
+    def average_usd(self, item: str, region: str, quantity: float) -> float | None:
+        """Return what one unit costs on average where ``quantity`` are used in a month; None as ``usd`` does.
+
+        It is the price of the first unit where the quantity is 0.
+        """
+        row = self._usable(item, region)
+        if row is None or not row.tiers or quantity <= 0:
+            return None if row is None else row.usd
+        cost = row.cost(quantity)
+        return None if cost is None else cost / quantity
+
+    def _usable(self, item: str, region: str) -> Price | None:
         row = self.rows.get((region, item))
-        return None if row is None or row.source.trust == "remembered" else row.usd
+        return None if row is None or row.source.trust == "remembered" else row
 
     def items(self, region: str) -> tuple[str, ...]:
         """Return the names of all items that have a row in the region, in the order of the book."""

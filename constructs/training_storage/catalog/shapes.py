@@ -145,11 +145,39 @@ class ReferenceWorkloadShape(Shape):
     au_threshold: Annotated[float, Field(gt=0, le=1)] = Field(description="a number above 0, at most 1")
 
 
+class PriceTierShape(Shape):
+    """A price that holds from some units of a month on."""
+
+    above: Above0
+    usd: From0
+
+
 class PriceShape(Shape):
     """A row of ``prices``."""
 
     unit: Text = Field(description="text such as GiB-month")
     usd: From0 | None = Field(description="a number from 0 in USD, or null where it is not known")
+    tiers: list[PriceTierShape] = Field(
+        [], description="a list of {above: units of a month, usd: price of each unit beyond them}"
+    )
+
+    def problems(self) -> Iterator[Problem]:
+        """Check that the tiers ascend, and that there is a price before the first."""
+        above = [tier.above for tier in self.tiers]
+        if above != sorted(set(above)):
+            yield Problem(
+                what="tiers that do not ascend",
+                path="tiers",
+                value=above,
+                allowed="each above more than the one before",
+            )
+        if self.tiers and self.usd is None:
+            yield Problem(
+                what="tiers without a price of the first units",
+                path="tiers",
+                value=above,
+                allowed="no tiers where usd is null",
+            )
 
 
 class StorageOptionShape(Shape):

@@ -15,6 +15,7 @@ from training_storage.catalog.lustre import LustreCatalog
 from training_storage.catalog.model import (
     InstanceType,
     Price,
+    PriceTier,
     ReferenceWorkload,
     Region,
     Source,
@@ -72,11 +73,16 @@ def build(tables: Tables) -> Catalog:
 def _prices(table: Mapping[str, Mapping[str, Row]]) -> PriceBook:
     return PriceBook(
         {
-            (region, item): Price(item=item, region=region, **row)
+            (region, item): Price(item=item, region=region, **_with_tiers(row))
             for region, rows in table.items()
             for item, row in rows.items()
         }
     )
+
+
+def _with_tiers(row: Row) -> Row:
+    tiers = row.get("tiers")
+    return {**row, "tiers": tuple(PriceTier(float(tier["above"]), tier["usd"]) for tier in tiers)} if tiers else row
 
 
 def _instance_type(name: str, row: Row, mountpoint_gbps: float | None, prices: PriceBook) -> InstanceType:
