@@ -256,8 +256,8 @@ class Plan:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain data in the shape of the contract."""
-        plain = _plain(self)
-        assert isinstance(plain, dict)  # noqa: S101 - narrows the type for mypy; _plain maps a dataclass to a dict
+        plain = plain_data(self)
+        assert isinstance(plain, dict)  # noqa: S101 - narrows the type for mypy; plain_data maps a dataclass to a dict
         return plain
 
     def to_json(self) -> str:
@@ -265,13 +265,14 @@ class Plan:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n"
 
 
-def _plain(value: object) -> object:
+def plain_data(value: object) -> object:
+    """Return plain data for JSON: dataclasses as mappings without what is not printed, a workload as its name."""
     if isinstance(value, Workload):
         return value.name
     if is_dataclass(value) and not isinstance(value, type):
-        return {f.name: _plain(getattr(value, f.name)) for f in fields(value) if f.metadata.get("print", True)}
+        return {f.name: plain_data(getattr(value, f.name)) for f in fields(value) if f.metadata.get("print", True)}
     if isinstance(value, tuple | list):
-        return [_plain(item) for item in value]
+        return [plain_data(item) for item in value]
     if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
+        return {key: plain_data(item) for key, item in value.items()}
     return value

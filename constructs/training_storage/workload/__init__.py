@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from training_storage.workload.changing import change_workload
 from training_storage.workload.loading import (
     load_workload,
     load_workload_with_lines,
@@ -14,6 +15,7 @@ from training_storage.workload.source import LineMap
 __all__ = [
     "LineMap",
     "Workload",
+    "change_workload",
     "load_workload",
     "load_workload_with_lines",
     "parse_workload",
