@@ -22,6 +22,12 @@ class ObjectStorageCatalog:
         express_put_requests_per_s_max: The most writes a second that one directory bucket can be raised to.
         express_buckets_per_account_and_region: Quota of directory buckets.
         s3_files_client_bytes_per_s: Bytes a second that one S3 Files client reads.
+        s3_files_data_min_bytes: Bytes that S3 Files bills at least for one read or write of data.
+        s3_files_metadata_min_bytes: The same for metadata.
+        s3_files_file_min_bytes: Bytes that S3 Files bills at least for one file that it stores.
+        s3_files_size_step_bytes: Sizes that S3 Files bills are whole multiples of so many bytes.
+        list_keys_per_request: Keys in one answer of a LIST.
+        mountpoint_lists_per_open: LIST requests that Mountpoint makes beside the HEAD when it looks up a file.
         s3_files_minimum_efs_utils_version: Oldest amazon-efs-utils that mounts with the right role.
         mountpoint_minimum_version: Oldest Mountpoint that we mount with: before it, prefetch could eat the memory.
         mountpoint_fstab_version: Oldest Mountpoint that reads ``/etc/fstab`` lines.
@@ -50,6 +56,12 @@ class ObjectStorageCatalog:
     express_put_requests_per_s_max: int
     express_buckets_per_account_and_region: int
     s3_files_client_bytes_per_s: int
+    s3_files_data_min_bytes: int
+    s3_files_metadata_min_bytes: int
+    s3_files_file_min_bytes: int
+    s3_files_size_step_bytes: int
+    list_keys_per_request: int
+    mountpoint_lists_per_open: int
     s3_files_minimum_efs_utils_version: str
     mountpoint_minimum_version: str
     mountpoint_fstab_version: str
