@@ -155,6 +155,7 @@ def _compute(draw: st.DrawFn, partition: str) -> tuple[Data, InstanceType | None
         "user_commands": st.lists(st.sampled_from(["echo hello", "pip install x\nrun --all", "true"]), max_size=3),
         "security_group_id": _ids("sg"),
         "role_arn": st.just(f"arn:{partition}:iam::111111111111:role/path/training-nodes"),
+        "accelerator_mttf": durations(3600, 10**9),
     }
     out.update(draw(_optional({}, optional)))
     return out, facts
@@ -210,6 +211,7 @@ def _checkpoints(draw: st.DrawFn) -> Data:
         "max_stall": st.sampled_from([0.0001, 0.01, 0.05, 0.5, 0.9]),
         "max_restore_time": durations(1, 86_400),
         "restore_readers": log_integers(1, 1000),
+        "restart_time": durations(1, 7200),
         "asynchronous": st.booleans(),
         "keep_hot": st.integers(1, 50),
         "promote_every": st.integers(1, 100),

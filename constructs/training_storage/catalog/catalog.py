@@ -9,6 +9,7 @@ from training_storage.catalog.lustre import LustreCatalog
 from training_storage.catalog.model import InstanceType, ReferenceWorkload, Region
 from training_storage.catalog.object_storage import ObjectStorageCatalog
 from training_storage.catalog.prices import PriceBook
+from training_storage.catalog.training import TrainingCatalog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,7 @@ class Catalog:
         prices: The price book.
         lustre: FSx for Lustre.
         object_storage: S3, S3 Express One Zone, S3 Files and Mountpoint.
+        training: Latencies of the tiers, and failure rates.
     """
 
     instance_types: Mapping[str, InstanceType] = field(hash=False)
@@ -32,6 +34,7 @@ class Catalog:
     prices: PriceBook = field(hash=False)
     lustre: LustreCatalog = field(hash=False)
     object_storage: ObjectStorageCatalog = field(hash=False)
+    training: TrainingCatalog = field(hash=False)
 
     def nearest_instance_type(self, name: str) -> str | None:
         """Return the known type whose name is nearest to a misspelt one, or None where none is near."""

@@ -20,6 +20,9 @@ from training_storage.errors import CatalogError, Problem
 _SOURCES = frozenset({"source", "field_sources"})
 
 CONSTANTS = frozenset({"lustre_limits", "object_storage"})
+"""Tables of single values, each of the kind of its default."""
+
+CLOSED = CONSTANTS | {"read_latencies", "stream_rates", "failure_rates"}
 """Tables whose rows are read by name: a file may change them, not add to them."""
 
 _KEYS = {
@@ -93,7 +96,7 @@ class _Overlay:
             return
         rows = self.tables[table].setdefault(place[1], {}) if table in TWO_KEYS else self.tables[table]
         known: Row | None = rows.get(place[-1])
-        if known is None and table in CONSTANTS:
+        if known is None and table in CLOSED:
             self.refuse(place, _unknown("name", place[-1], rows, "the names that the catalog has"))
             return
         fields = {key: value for key, value in given.items() if key not in _SOURCES}

@@ -18,6 +18,7 @@ From0 = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0)]
 Count1 = Annotated[int, Field(ge=1)]
 Text = Annotated[str, Field(min_length=1)]
+Latency = Annotated[float, Field(ge=1e-9, le=1e6)]
 Tier = Annotated[str, Field(pattern=r"^\d+$")]
 ByTier = Annotated[dict[Tier, Above0], Field(description="numbers above 0 by tier; 0 without tiers")]
 GibByTier = Annotated[dict[Tier, Count1], Field(description="whole GiB by tier; 0 without tiers")]
@@ -226,6 +227,42 @@ class MountpointThroughputShape(Shape):
     gbps: Above0 = Field(description="a number above 0 in Gbit/s")
 
 
+class ReadLatencyShape(Shape):
+    """A row of ``read_latencies``."""
+
+    low_s: Latency | None = Field(
+        None, description="seconds from 1e-9 to 1e6, or null where only an upper end is known"
+    )
+    high_s: Latency | None = Field(description="seconds from 1e-9 to 1e6, or null where it is not known")
+    below_bytes: Count1 | None = Field(None, description="a whole number of bytes, or null for reads of any size")
+
+    def problems(self) -> Iterator[Problem]:
+        """Check that the range is one."""
+        yield from _upside_down(self.low_s, self.high_s, "low_s", "high_s")
+
+
+class StreamRateShape(Shape):
+    """A row of ``stream_rates``."""
+
+    low_mb_per_s: Above0 | None = Field(description="MB/s above 0, or null where it is not known")
+    high_mb_per_s: Above0 | None = Field(None, description="MB/s above 0, or null where only a lower end is known")
+
+    def problems(self) -> Iterator[Problem]:
+        """Check that the range is one."""
+        yield from _upside_down(self.low_mb_per_s, self.high_mb_per_s, "low_mb_per_s", "high_mb_per_s")
+
+
+def _upside_down(low: float | None, high: float | None, low_name: str, high_name: str) -> Iterator[Problem]:
+    if low is not None and high is not None and low > high:
+        yield Problem(what=f"above {high_name}", path=low_name, value=low, allowed=f"at most {high:g}")
+
+
+class FailureRateShape(Shape):
+    """A row of ``failure_rates``."""
+
+    accelerator_mttf_h: Annotated[float, Field(ge=1, le=1e8)] = Field(description="hours from 1 to 1e8")
+
+
 class ConstantShape(Shape):
     """A row of ``lustre_limits`` or ``object_storage``; ``like`` says what kind of value it is."""
 
@@ -244,5 +281,8 @@ SHAPES: dict[str, type[Shape]] = {
     "object_storage": ConstantShape,
     "storage_classes": StorageClassShape,
     "mountpoint_throughput": MountpointThroughputShape,
+    "read_latencies": ReadLatencyShape,
+    "stream_rates": StreamRateShape,
+    "failure_rates": FailureRateShape,
 }
 """The shape of a row, by table."""

@@ -24,6 +24,7 @@ from training_storage.catalog.model import (
 )
 from training_storage.catalog.object_storage import ObjectStorageCatalog
 from training_storage.catalog.prices import PriceBook
+from training_storage.catalog.training import FailureRate, ReadLatency, StreamRate, TrainingCatalog
 
 Row = dict[str, Any]
 Tables = dict[str, dict[str, Any]]
@@ -66,6 +67,11 @@ def build(tables: Tables) -> Catalog:
             mountpoint_gbps=mountpoint,
             storage_classes={name: StorageClass(name=name, **row) for name, row in tables["storage_classes"].items()},
             **_constants(tables["object_storage"]),
+        ),
+        training=TrainingCatalog(
+            latencies={name: ReadLatency(**row) for name, row in tables["read_latencies"].items()},
+            stream_rates={name: StreamRate(**row) for name, row in tables["stream_rates"].items()},
+            failure_rates={name: FailureRate(**row) for name, row in tables["failure_rates"].items()},
         ),
     )
 

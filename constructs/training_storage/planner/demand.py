@@ -16,9 +16,6 @@ from training_storage.planner.words import listed
 from training_storage.units import GIB, MB, MIB
 from training_storage.workload.model import Checkpoints, Dataset, Workload
 
-ACCELERATOR_MTTF_H = 50_000.0
-"""Hours between failures of one accelerator: MLCommons Storage v2.0 (2025-08-04); the Llama 3 run measured 50,677."""
-
 CAPACITY_SHARE = 0.8
 """Share of a hot tier that is planned as full; the rest is headroom."""
 
@@ -53,6 +50,7 @@ class Saves:
         longest_write_s: What the write rate is planned for: the smallest of the bounds.
         max_restore_s: ``max_restore_time``.
         restore_readers: Replicas that each read the whole checkpoint at restart.
+        restart_s: From a failure to the start of the restore.
         mtbf_s: Mean time between failures of the fleet.
     """
 
@@ -65,6 +63,7 @@ class Saves:
     longest_write_s: float
     max_restore_s: float
     restore_readers: int
+    restart_s: float
     mtbf_s: float
 
     @property
@@ -95,7 +94,10 @@ class Needs:
         accelerators: Accelerators of the fleet.
         file_bytes: Size of one file; None when not known.
         file_count: Files of the data set; None when not known.
+        sample_bytes: Size of one sample; None when not known.
         read_requests_per_s: GET and HEAD requests that reading makes on S3; None when reads are not known.
+        reads_in_flight: Reads that the loaders of the fleet keep in flight; None when the loader is not known.
+        accelerator_mttf_h: Hours between failures of one accelerator.
         saves: The checkpoints section as bounds; None without one.
     """
 
@@ -104,13 +106,16 @@ class Needs:
     accelerators: float
     file_bytes: float | None
     file_count: float | None
+    sample_bytes: float | None
     read_requests_per_s: float | None
+    reads_in_flight: float | None
+    accelerator_mttf_h: float
     saves: Saves | None
 
     @property
     def mtbf_h(self) -> float:
         """Mean time between failures of the fleet, hours."""
-        return ACCELERATOR_MTTF_H / self.accelerators
+        return self.accelerator_mttf_h / self.accelerators
 
     @property
     def required_mb_per_s(self) -> float:
@@ -143,7 +148,8 @@ def measure(workload: Workload, facts: InstanceType, catalog: Catalog, problems:
     samples = dataset.read_rate.samples if dataset.read_rate else None
     if file_bytes is None and samples is not None and samples.per_file == 1:
         file_bytes = samples.size.bytes
-    saves = _saves(workload.checkpoints, accelerators) if workload.checkpoints else None
+    mttf_h = _accelerator_mttf_h(workload, catalog)
+    saves = _saves(workload.checkpoints, mttf_h * 3600 / accelerators) if workload.checkpoints else None
     write = restore = None
     hot_bytes = dataset.size.bytes * dataset.hot_fraction + workload.scratch_size.bytes
     if saves is not None and workload.checkpoints is not None:
@@ -167,9 +173,19 @@ def measure(workload: Workload, facts: InstanceType, catalog: Catalog, problems:
         accelerators=accelerators,
         file_bytes=file_bytes,
         file_count=_file_count(dataset, listed_file_bytes),
+        sample_bytes=_sample_bytes(dataset, facts, catalog),
         read_requests_per_s=_read_requests(read, opens, file_bytes),
+        reads_in_flight=_reads_in_flight(dataset, accelerators),
+        accelerator_mttf_h=mttf_h,
         saves=saves,
     )
+
+
+def _accelerator_mttf_h(workload: Workload, catalog: Catalog) -> float:
+    """Hours between failures of one accelerator: as given, else the catalog's, which a user's file may correct."""
+    if "accelerator_mttf" in workload.compute.model_fields_set:
+        return workload.compute.accelerator_mttf.seconds / 3600
+    return float(catalog.training.accelerator_mttf.accelerator_mttf_h)
 
 
 def _read_bytes_per_s(dataset: Dataset, facts: InstanceType, catalog: Catalog, problems: list[Problem]) -> float | None:
@@ -212,6 +228,23 @@ def _reference_bytes_per_s(model: str, facts: InstanceType, catalog: Catalog, pr
     return None
 
 
+def _sample_bytes(dataset: Dataset, facts: InstanceType, catalog: Catalog) -> float | None:
+    rate = dataset.read_rate
+    if rate is None:
+        return None
+    if rate.samples is not None:
+        return rate.samples.size.bytes
+    if rate.reference is not None:
+        row = catalog.reference(rate.reference, facts.accelerator_model)
+        return None if row is None else row.sample_bytes
+    return None
+
+
+def _reads_in_flight(dataset: Dataset, accelerators: float) -> float | None:
+    loader = dataset.loader
+    return None if loader is None else accelerators * loader.workers_per_accelerator * loader.prefetch
+
+
 def _listed_file_bytes(dataset: Dataset) -> float | None:
     if dataset.average_file_size is not None:
         return dataset.average_file_size.bytes
@@ -249,13 +282,12 @@ def _read_requests(read: float | None, opens: float | None, file_bytes: float | 
     return opens * (1 + math.ceil(file_bytes / PART_BYTES))
 
 
-def _saves(checkpoints: Checkpoints, accelerators: float) -> Saves:
+def _saves(checkpoints: Checkpoints, mtbf_s: float) -> Saves:
     if checkpoints.parameters is not None:
         size = checkpoints.parameters * checkpoints.bytes_per_parameter
     else:
         size = checkpoints.size.bytes if checkpoints.size is not None else 0.0
     interval_s = None if checkpoints.interval == "auto" else float(checkpoints.interval.seconds)
-    mtbf_s = ACCELERATOR_MTTF_H * 3600 / accelerators
     max_write_s = float(checkpoints.max_write_time.seconds)
     stall_write_s = None
     if checkpoints.asynchronous:
@@ -275,6 +307,7 @@ def _saves(checkpoints: Checkpoints, accelerators: float) -> Saves:
         longest_write_s=longest,
         max_restore_s=float(checkpoints.max_restore_time.seconds),
         restore_readers=checkpoints.restore_readers,
+        restart_s=float(checkpoints.restart_time.seconds),
         mtbf_s=mtbf_s,
     )
 

@@ -17,6 +17,7 @@ from training_storage.planner.prediction import predict
 from training_storage.planner.supply import outcome
 from training_storage.planner.tiers import choose_tiers
 from training_storage.planner.warnings import warn_stall_bound, warn_tiers, warn_unknown, warn_unused
+from training_storage.planner.words import number
 from training_storage.units import Duration
 from training_storage.workload.model import Workload
 
@@ -101,6 +102,12 @@ def _run_h(workload: Workload, run_length: Duration | None) -> float | None:
 
 def _assume_inputs(draft: Draft) -> None:
     """Say which figures of the demand are ours and not the author's."""
+    if "accelerator_mttf" not in draft.workload.compute.model_fields_set:
+        rate = draft.catalog.training.accelerator_mttf
+        draft.assume(
+            f"one accelerator fails once in {number(rate.accelerator_mttf_h)} hours, as compute.accelerator_mttf gives "
+            f"none: {rate.source.text} ({rate.source.date})"
+        )
     checkpoints = draft.workload.checkpoints
     if checkpoints is None:
         return
@@ -109,5 +116,5 @@ def _assume_inputs(draft: Draft) -> None:
             f"a checkpoint holds {checkpoints.bytes_per_parameter:g} bytes a parameter: 2 of the model, 12 of the "
             "optimizer in mixed precision (MLPerf Storage)"
         )
-    if checkpoints.interval == "auto":
-        draft.assume("one accelerator fails once in 50,000 hours (MLCommons Storage v2.0; Llama 3 run: 50,677)")
+    if "restart_time" not in checkpoints.model_fields_set:
+        draft.assume("nothing is counted from a failure to the start of the restore (checkpoints.restart_time)")

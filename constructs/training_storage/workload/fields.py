@@ -283,6 +283,8 @@ size = _quantity(Size, SIZE_FORM, Size(1), Size(1000 * PB), "60 TB")
 room = _quantity(Size, SIZE_FORM, Size(0), Size(1000 * PB), "5 TB")
 rate = _quantity(Rate, RATE_FORM, Rate(1), Rate(1000 * TB), "2.86 GB/s")
 duration = _quantity(Duration, DURATION_FORM, Duration(0.001), Duration(3650 * 86400), "30m")
+pause = _quantity(Duration, DURATION_FORM, Duration(0), Duration(3650 * 86400), "5m")
+mttf = _quantity(Duration, DURATION_FORM, Duration(3600), Duration(100_000_000 * 3600), "50000h")
 
 name = text(
     _NAME, "is not a usable name", "1 to 40 lower-case letters, digits and hyphens, a letter first", _name_reason

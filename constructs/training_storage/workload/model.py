@@ -112,6 +112,8 @@ class Compute(Section):
     user_commands: tuple[str, ...] = item(list_of(read.command), default=())
     security_group_id: str | None = item(read.aws_id("sg"), default=None)
     role_arn: str | None = item(read.role, default=None)
+    # The row of the catalog that stands in where a file gives none; a test holds both equal.
+    accelerator_mttf: Duration = item(read.mttf, default=Duration(50_000 * 3600))
     type_facts: TypeFacts | None = item(TypeFacts, default=None)
 
     @classmethod
@@ -197,6 +199,7 @@ class Checkpoints(Section):
     max_stall: float = item(read.number(1e-6, 0.999), default=0.01)
     max_restore_time: Duration = item(read.duration, default=Duration(300))
     restore_readers: int = item(read.whole(1), default=1)
+    restart_time: Duration = item(read.pause, default=Duration(0))
     asynchronous: bool = item(read.flag, default=False)
     keep_hot: int = item(read.whole(1), default=3)
     promote_every: int = item(read.whole(1), default=10)
