@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from training_storage.whatif.break_even import break_even
 from training_storage.whatif.model import (
     BreakEven,
     Curve,
@@ -14,6 +15,7 @@ from training_storage.whatif.model import (
     Sweep,
     SweepPoint,
 )
+from training_storage.whatif.steps import steps
 
 __all__ = [
     "BreakEven",
@@ -26,4 +28,6 @@ __all__ = [
     "Step",
     "Sweep",
     "SweepPoint",
+    "break_even",
+    "steps",
 ]

@@ -103,6 +103,7 @@ def difference_of(plan: Plan, other: Plan) -> Difference:
         data_wait_fraction=_less(theirs.data_wait_fraction, ours.data_wait_fraction),
         checkpoint_stall_fraction=_less(theirs.checkpoint_stall_fraction, ours.checkpoint_stall_fraction),
         gpu_wait_fraction=waits,
+        checkpoint_write_s=_less(theirs.checkpoint_write_s, ours.checkpoint_write_s),
         restore_s=_less(theirs.restore_s, ours.restore_s),
         effective_training_time_ratio=_less(theirs.effective_training_time_ratio, ours.effective_training_time_ratio),
         idle_gpu_usd_per_hour=idle,

@@ -88,6 +88,7 @@ class Difference:
         data_wait_fraction: Data wait.
         checkpoint_stall_fraction: Stall.
         gpu_wait_fraction: Both together.
+        checkpoint_write_s: One save.
         restore_s: One restore.
         effective_training_time_ratio: Share of the time that ends as training progress: above 0 is better here.
         idle_gpu_usd_per_hour: Accelerators that wait; None where the price of the fleet is not known.
@@ -99,6 +100,7 @@ class Difference:
     data_wait_fraction: float | None
     checkpoint_stall_fraction: float | None
     gpu_wait_fraction: float | None
+    checkpoint_write_s: float | None
     restore_s: float | None
     effective_training_time_ratio: float | None
     idle_gpu_usd_per_hour: float | None
@@ -119,6 +121,8 @@ class Step:
         difference: Those less the plan's; None where it is not possible.
         verdict: What the figures say.
         because: The same with its numbers; the reason where it is not possible.
+        misses: Parts of the demand that the step misses and the plan serves, as its warnings say them: a step that is
+            cheaper and no slower may take longer to save or to restore than the workload allows.
         new_warnings: Ids of warnings that the step has and the plan has not.
         plan: The plan of the step; not printed. None where it is not possible.
     """
@@ -131,6 +135,7 @@ class Step:
     difference: Difference | None
     verdict: Verdict
     because: str
+    misses: tuple[str, ...]
     new_warnings: tuple[str, ...]
     plan: Plan | None = field(metadata={"print": False}, repr=False)
 
@@ -208,7 +213,8 @@ class BreakEven:
         points: Both curves on an even grid and at each bend and crossing, for a chart; empty where a price is missing.
         break_even_wait_fraction: Extra storage / price of the fleet at the planned reads: the share of GPU wait that
             the step must take away to pay, below 0 the share that it may add; None where a price is missing.
-        missing: What is not known, in words; empty where all is.
+        missing: Prices that are not known and that both answers need, in words; empty where all are.
+        left_out: Items without a price that both have the same of: they move both curves alike, and are in neither.
     """
 
     step: str
@@ -221,6 +227,7 @@ class BreakEven:
     points: tuple[Point, ...]
     break_even_wait_fraction: float | None
     missing: tuple[str, ...]
+    left_out: tuple[str, ...]
 
     def to_dict(self) -> dict[str, object]:
         """Return plain data, every key always present."""
