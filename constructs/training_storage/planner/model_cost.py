@@ -19,11 +19,12 @@ class CostLine:
     Attributes:
         item: Item of the price book such as ``lustre.PERSISTENT_2.SSD.500``.
         label: The same for people, with the calculation of the quantity where it is not plain.
-        group: ``storage`` or ``compute``; summed apart.
+        group: ``compute`` for the instances, ``storage`` for everything else that the plan makes or uses; summed apart.
         kind: What is paid for.
         quantity: Units in a month of continuous training; of a line that is paid ``once`` the units of one run.
         unit: Unit of the price, such as ``GiB-month``.
-        unit_price: Price of one unit, USD; None where it is not known.
+        unit_price: Price of one unit, USD; where it falls with the quantity the average over a month; None where it is
+            not known.
         hourly: One hour of continuous training, USD; 0 for a line that is paid once; None where the price is not known.
         run: One run, USD; None where the price or the length of the run is not known.
         monthly: One month of continuous training, USD; a line that is paid once counts once.
@@ -54,9 +55,9 @@ class AfterRun:
     Attributes:
         keep_hourly: The hot tier while nobody trains, USD an hour.
         keep_monthly: The same for a month.
-        reload_usd: What loading the data again costs before the next run (requests, and the file system while it
-            loads); None where a part is not known.
-        reload_s: How long that takes, seconds; None where it is not known.
+        reload_usd: What loading the data again costs before the next run: requests and upload, and a file system while
+            it loads (a directory bucket is paid by what is in it already); None where a part is not known.
+        reload_s: How long loading takes, seconds; None where it is not known, as for staging to directory buckets.
         break_even_h: Hours between two runs above which releasing is cheaper; None where a part is not known.
     """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from training_storage.catalog import Catalog, default_catalog
 from training_storage.errors import PlanError, Problem
-from training_storage.planner.cost import estimate
+from training_storage.planner.cost import Parts, estimate
 from training_storage.planner.demand import measure
 from training_storage.planner.draft import Draft
 from training_storage.planner.express import express_limits, plan_express
@@ -69,7 +69,16 @@ def plan(workload: Workload, *, catalog: Catalog | None = None, run_length: Dura
     if draft.problems:
         raise PlanError(draft.problems)
     prediction = predict(draft, limits, result)
-    cost = estimate(draft, lustre=lustre_plan, run_h=_run_h(workload, run_length))
+    parts = Parts(
+        tiers=choice.tiers,
+        lustre=lustre_plan,
+        express=express,
+        s3_files=node.s3_files,
+        shared_cache=node.shared_cache,
+        mounts=node.mounts,
+        prediction=prediction,
+    )
+    cost = estimate(draft, parts, run_h=_run_h(workload, run_length))
     return Plan(
         workload=workload,
         region_partition=region.partition,

@@ -3,5 +3,6 @@
 from __future__ import annotations
 
 from training_storage.planner.cost.invoice import estimate
+from training_storage.planner.cost.usage import Parts
 
-__all__ = ["estimate"]
+__all__ = ["Parts", "estimate"]

@@ -2,34 +2,44 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
+from training_storage.planner.cost.after_run import after_run
+from training_storage.planner.cost.compute import fleet
+from training_storage.planner.cost.express import express_items
 from training_storage.planner.cost.lines import Item, line
+from training_storage.planner.cost.lustre import lustre_items
+from training_storage.planner.cost.network import network_items
+from training_storage.planner.cost.s3 import lake_items, read_items
+from training_storage.planner.cost.usage import Parts, measure_usage
 from training_storage.planner.draft import Draft
-from training_storage.planner.model import LustrePlan
 from training_storage.planner.model_cost import Cost
-from training_storage.planner.prices import fleet_item
+
+NOT_COUNTED = (
+    "not in the bill: volumes of nodes, CloudWatch, KMS requests, taxes, support, and data that leaves the region"
+)
 
 
-def estimate(draft: Draft, *, lustre: LustrePlan | None, run_h: float | None) -> Cost:
+def estimate(draft: Draft, parts: Parts, *, run_h: float | None) -> Cost:
     """Return the bill.
 
     Args:
         draft: The plan while it is written; takes assumptions.
-        lustre: The file system, if any.
+        parts: The parts of the plan that cost something.
         run_h: Length of one run, hours; None where it is not known.
     """
-    items = [
-        *_lustre(draft, lustre),
-        Item(
-            item=fleet_item(draft),
-            label=f"{draft.needs.instances:,} x {draft.facts.name}",
-            group="compute",
-            kind="gpu",
-            unit="hour",
-            per_hour=float(draft.needs.instances),
-        ),
-    ]
+    usage = measure_usage(draft, parts.prediction)
+    items: list[Item] = []
+    if parts.lustre is not None:
+        items.extend(lustre_items(draft, parts.lustre, usage))
+    if parts.express is not None:
+        items.extend(express_items(draft, parts.express, usage))
+    items.extend(read_items(draft, parts, usage))
+    items.extend(lake_items(draft, parts, usage))
+    items.extend(network_items(draft, parts))
+    items.append(fleet(draft))
+    draft.assume(NOT_COUNTED)
     lines = tuple(line(draft, each, run_h) for each in items)
     storage = [each for each in lines if each.group == "storage"]
     compute = [each for each in lines if each.group == "compute"]
@@ -48,43 +58,10 @@ def estimate(draft: Draft, *, lustre: LustrePlan | None, run_h: float | None) ->
         run=_sum(each.run for each in lines),
         monthly=_sum(each.monthly for each in lines),
         unpriced=tuple(dict.fromkeys(each.item for each in lines if each.unit_price is None)),
-        after_run=None,
+        after_run=after_run(draft, parts, items, lines),
     )
-
-
-def _lustre(draft: Draft, lustre: LustrePlan | None) -> list[Item]:
-    if lustre is None or lustre.storage_capacity_gib is None:
-        return []
-    name = f"lustre.{lustre.deployment_type}.{lustre.storage_type}"
-    tier = lustre.per_unit_storage_throughput
-    items = [
-        Item(
-            item=f"{name}.{tier}" if tier else name,
-            label=f"Lustre, {lustre.storage_capacity_gib:,} GiB",
-            group="storage",
-            kind="storage",
-            unit="GiB-month",
-            per_month=float(lustre.storage_capacity_gib),
-            hot=True,
-        )
-    ]
-    if lustre.metadata_mode == "USER_PROVISIONED" and lustre.metadata_iops is not None:
-        extra = lustre.metadata_iops - draft.catalog.lustre.automatic_metadata_iops(lustre.storage_capacity_gib)
-        if extra > 0:
-            items.append(
-                Item(
-                    item="lustre.metadata_iops",
-                    label=f"{extra:,} metadata IOPS above AUTOMATIC",
-                    group="storage",
-                    kind="metadata",
-                    unit="IOPS-month",
-                    per_month=float(extra),
-                    hot=True,
-                )
-            )
-    return items
 
 
 def _sum(values: Iterable[float | None]) -> float | None:
     known = [value for value in values if value is not None]
-    return sum(known) if known else None
+    return math.fsum(known) if known else None
