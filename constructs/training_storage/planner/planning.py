@@ -68,7 +68,7 @@ def plan(workload: Workload, *, catalog: Catalog | None = None, run_length: Dura
     warn_tiers(draft, choice, result, lustre)
     if draft.problems:
         raise PlanError(draft.problems)
-    prediction = predict(draft, limits, result)
+    prediction = predict(draft, limits, result, lustre_plan)
     parts = Parts(
         tiers=choice.tiers,
         lustre=lustre_plan,

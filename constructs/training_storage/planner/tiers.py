@@ -51,6 +51,7 @@ def choose_tiers(draft: Draft) -> TierChoice:
         draft.facts,
         draft.catalog,
         s3_files=without_hot == "s3-files",
+        files=posix,
         saves_on_nvme=posix and draft.needs.saves is not None,
     )
     if without_hot == "s3-files" and draft.region.s3_files is None:
@@ -151,7 +152,7 @@ def _verdict(draft: Draft, s3: S3Supply) -> str:
         return f"S3 alone does not serve it: {'; '.join(shortfall.text for shortfall in s3.shortfalls)}"
     demand, parts = draft.needs.demand, []
     if demand.read_mb_per_s is not None:
-        parts.append(f"reads {mb_per_s(demand.read_mb_per_s)} of {mb_per_s(s3.limits.read_mb_per_s)}")
+        parts.append(f"reads {mb_per_s(demand.read_mb_per_s)} of {mb_per_s(s3.limits.restore.mb_per_s)}")
     saves, write_s, restore_s = draft.needs.saves, s3.outcome.checkpoint_write_s, s3.outcome.restore_s
     if saves is not None and write_s is not None and restore_s is not None:
         parts.append(f"a save {seconds(write_s)} of {seconds(saves.longest_write_s)}")
