@@ -201,8 +201,7 @@ def _explain(draft: Draft, lustre: LustrePlan | None, placement: Literal["cluste
     taken, left = ("true", "false") if efa else ("false", "true")
     draft.choose("compute.efa", taken, reason)
     if compute.efa == "auto":
-        against = "traffic between instances would run over TCP" if efa else "there is nothing that EFA would connect"
-        draft.reject("compute.efa", left, against)
+        draft.reject("compute.efa", left, _against_other_efa(draft, efa=efa))
     if compute.placement_group != "auto":
         why = f"compute.placement_group: {placement} is given"
     elif compute.purchase != "on-demand":
@@ -211,7 +210,17 @@ def _explain(draft: Draft, lustre: LustrePlan | None, placement: Literal["cluste
         why = "on-demand instances with EFA stand close together" if efa else "without EFA it brings nothing"
     draft.choose("compute.placement-group", placement, why)
     if compute.placement_group == "auto":
-        left, against = ("none", "instances may stand far apart")
+        count = f"{compute.instance_count:,} instance{'s' if compute.instance_count > 1 else ''}"
+        left, against = "none", f"{count} may stand far apart"
         if placement == "none":
-            left, against = ("cluster", "it can only keep instances from starting")
+            left, against = "cluster", f"it can only keep {count} from starting"
         draft.reject("compute.placement-group", left, against)
+
+
+def _against_other_efa(draft: Draft, *, efa: bool) -> str:
+    """Why the other choice of ``compute.efa`` was not taken."""
+    count = draft.workload.compute.instance_count
+    if not efa:
+        return f"{draft.facts.name} has none" if not draft.facts.has_efa else "EFA would connect 1 instance to nothing"
+    between = "1 instance and its file system" if count == 1 else f"{count:,} instances"
+    return f"traffic between {between} would run over TCP"

@@ -144,5 +144,7 @@ def _imports_on_create(draft: Draft, bucket: str | None, prefix: str) -> bool:
         "task",
         f"{number(files)} files are more than the {IMPORT_ON_CREATE_FILES:,} that can be imported while a link is made",
     )
-    draft.reject("links.import", "on-create", "the import would outlast what CloudFormation waits for")
+    draft.reject(
+        "links.import", "on-create", f"importing {number(files)} files would outlast what CloudFormation waits for"
+    )
     return False

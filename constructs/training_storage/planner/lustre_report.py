@@ -45,7 +45,7 @@ def explain(draft: Draft, ask: LustreAsk, choice: Choice, chosen: Sized) -> None
 def _explain_efa(draft: Draft, ask: LustreAsk, choice: Choice, chosen: Sized) -> None:
     if not chosen.efa:
         draft.choose("lustre.efa", "false", choice.efa_because)
-        draft.reject("lustre.efa", "true", "clients use TCP, and EFA would only make the capacity steps larger")
+        draft.reject("lustre.efa", "true", _against_efa(ask, chosen))
         return
     draft.choose("lustre.efa", "true", choice.efa_because)
     plain = choice.without_efa
@@ -58,6 +58,20 @@ def _explain_efa(draft: Draft, ask: LustreAsk, choice: Choice, chosen: Sized) ->
         "false",
         f"{_label(ask, plain.tier)}, {size}, {usd_per_month(plain.usd)}: one instance would move "
         f"{mb_per_s(tcp_client_limit(ask, plain.servers))}",
+    )
+
+
+def _against_efa(ask: LustreAsk, chosen: Sized) -> str:
+    """What an EFA-enabled file system would change where clients use TCP."""
+    option, step = ask.option, ask.option.efa_step_gib.get(chosen.tier)
+    if chosen.gib is None:
+        bought = mb_per_s(ask.lustre.intelligent_tiering_throughput_step_mb_per_s)
+        return f"clients use TCP, and throughput is bought in steps of {bought} with EFA too"
+    if step is None:
+        return f"{option.deployment_type} {option.storage_type} has no EFA-enabled file systems"
+    return (
+        f"clients use TCP, and EFA would only make the capacity steps larger ({gib(step)} in place of "
+        f"{gib(ask.lustre.step_gib(option, chosen.tier))})"
     )
 
 

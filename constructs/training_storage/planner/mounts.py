@@ -218,7 +218,12 @@ def _cache(draft: Draft, tiers: Tiers) -> _CachePlan:
     else:
         why, cache = f"all that one run reads ({reads}) fits in the {limit} that one instance can cache", True
     draft.choose("mountpoint.cache", "nvme" if cache else "none", why)
-    against = "each epoch would be read from S3 again" if cache else "a cache would take disk and writes for no reuse"
+    if cache:
+        against = f"each epoch would read the {reads} from S3 again"
+    elif draft.facts.local_nvme_gb <= 0:
+        against = f"{draft.facts.name} has no disk for a cache"
+    else:
+        against = f"a cache of up to {limit} an instance would take disk and writes for no reuse"
     draft.reject("mountpoint.cache", "none" if cache else "nvme", against)
     return _CachePlan(kind="nvme", size_mib=int(room // MIB)) if cache else _CachePlan(kind="none")
 
