@@ -84,9 +84,9 @@ class TrainingCatalog:
         """Return how long finding a file takes before its first read; arguments as for ``first_byte``."""
         return self._latency(tier, "open", read_bytes)
 
-    def stream_mb_per_s(self, tier: str) -> float | None:
-        """Return what one request brings at least, MB/s; None where nothing is published."""
-        row = self.stream_rates.get(tier)
+    def stream_mb_per_s(self, tier: str, read_bytes: float | None = None) -> float | None:
+        """Return what one request brings at least, MB/s; None where nothing is published. Arguments as above."""
+        row = self.stream_rates.get(f"{tier}.small" if self._small(tier, "first_byte", read_bytes) else tier)
         return None if row is None else row.low_mb_per_s
 
     @property
@@ -95,8 +95,11 @@ class TrainingCatalog:
         return self.failure_rates["default"]
 
     def _latency(self, tier: str, step: str, read_bytes: float | None) -> ReadLatency | None:
-        if read_bytes is not None:
-            small = self.latencies.get(f"{tier}.small.{step}")
-            if small is not None and small.below_bytes is not None and read_bytes < small.below_bytes:
-                return small
-        return self.latencies.get(f"{tier}.{step}")
+        return self._small(tier, step, read_bytes) or self.latencies.get(f"{tier}.{step}")
+
+    def _small(self, tier: str, step: str, read_bytes: float | None) -> ReadLatency | None:
+        """The row for small reads, where the tier has one and the read is so small."""
+        row = None if read_bytes is None else self.latencies.get(f"{tier}.small.{step}")
+        if row is None or read_bytes is None or row.below_bytes is None or read_bytes >= row.below_bytes:
+            return None
+        return row

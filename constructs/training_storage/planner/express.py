@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 
 from training_storage.planner.draft import Draft
+from training_storage.planner.latency import read_time
 from training_storage.planner.links import dataset_source
 from training_storage.planner.model import ExpressPlan
 from training_storage.planner.s3_supply import S3Supply
-from training_storage.planner.supply import Limits
+from training_storage.planner.supply import Limits, Term, latency_terms
 from training_storage.planner.words import number
 from training_storage.units import MB
 from training_storage.workload.model import Workload
@@ -73,5 +74,8 @@ def staging_command(workload: Workload, places: tuple[str, ...] = ()) -> str:
 
 def express_limits(draft: Draft, s3: S3Supply) -> Limits:
     """Return what binds on S3 Express: the network of the fleet; buckets are added until requests do not bind."""
-    fleet = draft.needs.instances * s3.per_instance_mb_per_s
-    return Limits(read_mb_per_s=fleet, write_mb_per_s=fleet, restore_mb_per_s=fleet)
+    needs, per_instance = draft.needs, s3.per_instance_mb_per_s
+    network = Term("network", needs.instances * per_instance, "{} instances x {} MB/s", (needs.instances, per_instance))
+    posix = draft.workload.dataset.interface == "posix"
+    time = read_time(needs, draft.catalog.training, "s3_express", files=posix)
+    return Limits(reads=(network, *latency_terms(needs, time)), write=network, restore=network, read_time=time)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from training_storage.catalog.model import StorageOption
+from training_storage.catalog.training import TrainingCatalog
 from training_storage.planner.draft import RANKING_REGION, Draft
-from training_storage.planner.lustre import LustreAsk, Sized
+from training_storage.planner.latency import read_time
+from training_storage.planner.lustre import LustreAsk, Sized, network_mb_per_s
 from training_storage.planner.lustre_efa import Choice, search
 from training_storage.planner.lustre_report import explain, warn
 from training_storage.planner.model import LinkPlan, LustrePlan
-from training_storage.planner.supply import Limits
+from training_storage.planner.supply import Limits, Term, latency_terms, tightest
 from training_storage.planner.words import listed
 from training_storage.rules.base import find_problems, relabel
 from training_storage.rules.lustre import LUSTRE_RULES, LUSTRE_WORKLOAD_PATHS, NEW_CLIENTS, LustreSettings
@@ -53,7 +55,8 @@ def plan_lustre(draft: Draft, links: tuple[LinkPlan, ...]) -> LustreResult | Non
     explain(draft, ask, choice, sized)
     warn(draft, ask, choice, sized)
     _warn_clients(draft, settings)
-    return LustreResult(plan=_plan(draft, ask, choice, sized, links), limits=_limits(ask, choice, sized), ask=ask)
+    limits = _limits(ask, choice, sized, draft.catalog.training)
+    return LustreResult(plan=_plan(draft, ask, choice, sized, links), limits=limits, ask=ask)
 
 
 def _given_settings(draft: Draft, links: tuple[LinkPlan, ...]) -> LustreSettings:
@@ -217,19 +220,44 @@ def _gds_possible(draft: Draft, choice: Choice) -> bool:
     return True
 
 
-def _limits(ask: LustreAsk, choice: Choice, sized: Sized) -> Limits:
-    fleet = ask.needs.instances * choice.client_limit_mb_per_s
-    opens = ask.needs.demand.file_opens_per_s
-    share = None
-    if sized.metadata_iops is not None and opens:
-        share = sized.metadata_iops * ask.lustre.opens_per_metadata_iops / opens
-    reading = min(sized.read_mb_per_s, fleet)
-    return Limits(
-        read_mb_per_s=reading,
-        write_mb_per_s=min(sized.write_mb_per_s, fleet),
-        restore_mb_per_s=reading,
-        granted_share=share,
+def _limits(ask: LustreAsk, choice: Choice, sized: Sized, training: TrainingCatalog) -> Limits:
+    needs, opens, read = ask.needs, ask.needs.demand.file_opens_per_s, ask.needs.demand.read_mb_per_s
+    instances, client_mb, network_mb = needs.instances, choice.client_limit_mb_per_s, network_mb_per_s(ask.facts)
+    disk = _disk(sized.read_mb_per_s, sized.gib)
+    network = Term("network", instances * network_mb, "{} instances x {} MB/s", (instances, network_mb))
+    interfaces = choice.efa_interfaces
+    client = Term(
+        "client",
+        instances * client_mb,
+        "{} clients x {} MB/s over TCP with {} file servers"
+        if interfaces is None
+        else "{} clients x {} MB/s over EFA with {} connections each",
+        (instances, client_mb, sized.servers if interfaces is None else interfaces),
     )
+    reads = [disk, network, client]
+    if sized.metadata_iops is not None and opens and read is not None:
+        granted = sized.metadata_iops * ask.lustre.opens_per_metadata_iops
+        reads.append(
+            Term(
+                "opens",
+                read * granted / opens,
+                "{} metadata IOPS serve {} opens a second of {} asked for",
+                (sized.metadata_iops, granted, opens),
+            )
+        )
+    time = read_time(needs, training, f"lustre.{ask.option.storage_type}", files=True)
+    return Limits(
+        reads=(*reads, *latency_terms(needs, time)),
+        write=tightest((_disk(sized.write_mb_per_s, sized.gib), network, client)),
+        restore=tightest((disk, network, client)),
+        read_time=time,
+    )
+
+
+def _disk(total_mb_per_s: float, gib: int | None) -> Term:
+    if gib is None:
+        return Term("disk", total_mb_per_s, "{} MB/s of throughput capacity", (total_mb_per_s,))
+    return Term("disk", total_mb_per_s, "{} GiB at {} MB/s per TiB", (gib, total_mb_per_s / gib * 1024))
 
 
 def _plan(draft: Draft, ask: LustreAsk, choice: Choice, sized: Sized, links: tuple[LinkPlan, ...]) -> LustrePlan:

@@ -19,7 +19,7 @@ class SupplyLimit:
     Attributes:
         name: ``disk`` (baseline of the file system), ``network`` (of the fleet), ``client`` (what one client may move),
             ``requests`` (of one S3 prefix), ``opens`` (metadata IOPS), ``latency`` (reads that the loaders keep in
-            flight).
+            flight; only where the workload gives its loader).
         mb_per_s: Reads of the whole fleet that it lets through, MB/s.
         because: The calculation with its numbers.
     """
@@ -65,18 +65,23 @@ class Prediction:
         binds: Name of that limit, whether or not the demand reaches it.
         limits: Everything that bounds reads, the tightest first.
         data_wait_fraction: Share of the time that accelerators wait for data: max(0, 1 - supply / read demand).
+        data_wait_during_save_fraction: The same while an asynchronous save is written to Lustre as fast as it goes, and
+            reads get what it leaves of the disks; None where saves take nothing from reads.
+        data_wait_with_saves_fraction: Both together, each for its share of the time.
         checkpoint_mode: ``synchronous`` (saves stall training) or ``asynchronous`` (they overlap with it).
         checkpoint_interval_s: Training between two saves as planned: the given interval, or the recommended one.
         checkpoint_write_s: One save, seconds.
+        checkpoint_write_bound_by: Limit that sets it.
         checkpoint_stall_fraction: Share of the time that saves stall training: w / (interval + w); 0 when asynchronous.
         restore_s: One restore, seconds.
+        restore_bound_by: Limit that sets it.
         recommended_checkpoint_interval_s: Interval that loses least (Young): sqrt(2 w mtbf), seconds.
         daly_checkpoint_interval_s: The same by Daly's first order: sqrt(2 w mtbf) - w, seconds; never below 0.
         mtbf_h: Mean time between failures of the fleet, hours.
         failures_per_day: Expected failures of the fleet in 24 hours.
         lost_work_s_per_failure: Work that one failure throws away on average, seconds, restore and restart not counted.
-        effective_training_time_ratio: Share of the time that ends as training progress, with data wait, saves, failures
-            and restores taken off; None without checkpoints.
+        effective_training_time_ratio: Share of the time that ends as training progress (ETTR), with data wait, saves,
+            failures, restarts and restores taken off; None without checkpoints. An unknown data wait counts as none.
         idle_gpu_usd_per_hour: (data wait + stall) x price of the fleet; None where the price is not known, or neither.
         first_epoch: The first pass where it reads through from S3; None where there is no lazy loading.
     """
@@ -85,11 +90,15 @@ class Prediction:
     binds: LimitName
     limits: tuple[SupplyLimit, ...]
     data_wait_fraction: float | None
+    data_wait_during_save_fraction: float | None
+    data_wait_with_saves_fraction: float | None
     checkpoint_mode: Literal["synchronous", "asynchronous"] | None
     checkpoint_interval_s: float | None
     checkpoint_write_s: float | None
+    checkpoint_write_bound_by: LimitName | None
     checkpoint_stall_fraction: float | None
     restore_s: float | None
+    restore_bound_by: LimitName | None
     recommended_checkpoint_interval_s: float | None
     daly_checkpoint_interval_s: float | None
     mtbf_h: float

@@ -2,45 +2,83 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from training_storage.planner.draft import Draft
+from training_storage.planner.efficiency import effective_ratio, lost_work_s
+from training_storage.planner.first_epoch import first_epoch
+from training_storage.planner.latency import explain_read
+from training_storage.planner.model import LustrePlan
 from training_storage.planner.model_prediction import Prediction, SupplyLimit
 from training_storage.planner.prices import fleet_usd_per_hour
-from training_storage.planner.supply import Limits, Outcome
-from training_storage.planner.words import mb_per_s
+from training_storage.planner.supply import Limits, Outcome, data_wait
+
+_BY_RATE = attrgetter("mb_per_s")
 
 
-def predict(draft: Draft, limits: Limits, result: Outcome) -> Prediction:
+def predict(draft: Draft, limits: Limits, result: Outcome, lustre: LustrePlan | None) -> Prediction:
     """Return the prediction for the chosen tier.
 
     Args:
-        draft: The plan while it is written; takes assumptions and warnings.
+        draft: The plan while it is written; takes assumptions.
         limits: What the chosen tier delivers.
         result: What that means for saves and restores.
+        lustre: The file system, where it is the hot tier.
     """
     needs = draft.needs
-    saves, write_s = needs.saves, result.checkpoint_write_s
-    found = (
-        SupplyLimit(name="disk", mb_per_s=limits.read_mb_per_s, because=f"{mb_per_s(limits.read_mb_per_s)} in all"),
-    )
+    terms = sorted(limits.reads, key=_BY_RATE)  # equal ones keep their order: causes first
+    supply = terms[0].mb_per_s
+    if limits.read_time is not None:
+        draft.assume(explain_read(limits.read_time))
+    wait, stall = result.data_wait_fraction, result.checkpoint_stall_fraction
     usd = fleet_usd_per_hour(draft)
-    idle = [part for part in (result.data_wait_fraction, result.checkpoint_stall_fraction) if part is not None]
-    young = result.recommended_checkpoint_interval_s
+    idle = None if wait is None and stall is None else (wait or 0.0) + (stall or 0.0)
+    saves, write_s, restore_s = needs.saves, result.checkpoint_write_s, result.restore_s
+    interval_s = lost_s = ratio = daly_s = during = with_saves = None
+    if saves is not None and write_s is not None and restore_s is not None:
+        interval_s = saves.interval_at(write_s)
+        daly_s = max(0.0, saves.recommended_interval_s(write_s) - write_s)
+        cycle = {
+            "interval_s": interval_s,
+            "write_s": write_s,
+            "mtbf_s": saves.mtbf_s,
+            "recovery_s": saves.restart_s + restore_s,
+        }
+        ratio = effective_ratio(**cycle, asynchronous=saves.asynchronous) * (1 - (wait or 0.0))
+        lost_s = lost_work_s(**cycle, asynchronous=saves.asynchronous)
+        if saves.asynchronous and lustre is not None and wait is not None:
+            during = _wait_during_save(needs.demand.read_mb_per_s, supply, limits.write.mb_per_s, lustre)
+            with_saves = wait + (during - wait) * min(1.0, write_s / interval_s)
     return Prediction(
-        read_supply_mb_per_s=found[0].mb_per_s,
-        binds=found[0].name,
-        limits=found,
-        data_wait_fraction=result.data_wait_fraction,
+        read_supply_mb_per_s=supply,
+        binds=terms[0].name,
+        limits=tuple(SupplyLimit(name=term.name, mb_per_s=term.mb_per_s, because=term.because()) for term in terms),
+        data_wait_fraction=wait,
+        data_wait_during_save_fraction=during,
+        data_wait_with_saves_fraction=with_saves,
         checkpoint_mode=None if saves is None else "asynchronous" if saves.asynchronous else "synchronous",
-        checkpoint_interval_s=None if saves is None or write_s is None else saves.interval_at(write_s),
+        checkpoint_interval_s=interval_s,
         checkpoint_write_s=write_s,
-        checkpoint_stall_fraction=result.checkpoint_stall_fraction,
-        restore_s=result.restore_s,
-        recommended_checkpoint_interval_s=young,
-        daly_checkpoint_interval_s=None if young is None or write_s is None else max(0.0, young - write_s),
+        checkpoint_write_bound_by=None if saves is None else limits.write.name,
+        checkpoint_stall_fraction=stall,
+        restore_s=restore_s,
+        restore_bound_by=None if saves is None else limits.restore.name,
+        recommended_checkpoint_interval_s=result.recommended_checkpoint_interval_s,
+        daly_checkpoint_interval_s=daly_s,
         mtbf_h=result.mtbf_h,
         failures_per_day=24 / result.mtbf_h,
-        lost_work_s_per_failure=None,
-        effective_training_time_ratio=None,
-        idle_gpu_usd_per_hour=None if usd is None or not idle else sum(idle) * usd,
-        first_epoch=None,
+        lost_work_s_per_failure=lost_s,
+        effective_training_time_ratio=ratio,
+        idle_gpu_usd_per_hour=None if usd is None or idle is None else idle * usd,
+        first_epoch=first_epoch(draft, lustre, supply),
     )
+
+
+def _wait_during_save(read: float | None, supply: float, write: float, lustre: LustrePlan) -> float:
+    """Share of the time that accelerators wait while a save is written as fast as it goes.
+
+    Reads and writes share the disks: a write takes as much of them as it takes of their write throughput, and reads
+    get what is left. On S3 both have their own direction.
+    """
+    left = lustre.throughput_mb_per_s * max(0.0, 1 - write / lustre.write_throughput_mb_per_s)
+    return data_wait(read, min(supply, left)) or 0.0

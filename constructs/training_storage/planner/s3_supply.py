@@ -8,8 +8,9 @@ from typing import Literal
 from training_storage.catalog import Catalog
 from training_storage.catalog.model import InstanceType
 from training_storage.planner.demand import Needs, below, covers
+from training_storage.planner.latency import read_time
 from training_storage.planner.lustre import MB_PER_S_PER_GBPS
-from training_storage.planner.supply import Limits, Outcome, outcome
+from training_storage.planner.supply import Limits, Outcome, Term, latency_terms, outcome, tightest
 from training_storage.planner.words import gib, mb_per_s, number, percent, seconds
 from training_storage.units import GB, GIB, MB
 
@@ -66,7 +67,9 @@ def s3_gbps(facts: InstanceType) -> float:
     return min(table, facts.ip_gbps)
 
 
-def judge_s3(needs: Needs, facts: InstanceType, catalog: Catalog, *, s3_files: bool, saves_on_nvme: bool) -> S3Supply:
+def judge_s3(
+    needs: Needs, facts: InstanceType, catalog: Catalog, *, s3_files: bool, files: bool, saves_on_nvme: bool
+) -> S3Supply:
     """Return what S3 gives and what it does not serve.
 
     Args:
@@ -74,6 +77,7 @@ def judge_s3(needs: Needs, facts: InstanceType, catalog: Catalog, *, s3_files: b
         facts: The instance type.
         catalog: Where the rates stand.
         s3_files: Whether nodes read through S3 Files in place of Mountpoint or the S3 API.
+        files: Whether the code opens files, in place of asking S3 for objects itself.
         saves_on_nvme: Whether POSIX code saves checkpoints, which then go to local NVMe first.
     """
     rates = catalog.object_storage
@@ -82,15 +86,26 @@ def judge_s3(needs: Needs, facts: InstanceType, catalog: Catalog, *, s3_files: b
     read_per_instance = per_instance
     if s3_files:
         read_per_instance = min(rates.s3_files_client_bytes_per_s / MB, facts.ip_gbps * MB_PER_S_PER_GBPS)
-    fleet_read = needs.instances * read_per_instance
-    fleet_write = needs.instances * per_instance
-    reading = min(fleet_read, rates.get_requests_per_s_per_prefix * part_mb)
-    requests = needs.read_requests_per_s
+    instances, requests = needs.instances, needs.read_requests_per_s
+    network = Term("network", instances * per_instance, "{} instances x {} MB/s", (instances, per_instance))
+    moving: tuple[Term, ...] = (network,)
+    if s3_files:
+        ip, client = facts.ip_gbps * MB_PER_S_PER_GBPS, read_per_instance
+        moving = (
+            Term("network", instances * ip, "{} instances x {} MB/s", (instances, ip)),
+            Term("client", instances * client, "{} clients x {} MB/s of S3 Files", (instances, client)),
+        )
+    gets, puts = rates.get_requests_per_s_per_prefix, rates.put_requests_per_s_per_prefix
+    get_mb = part_mb
+    if requests and needs.demand.read_mb_per_s is not None:
+        get_mb = min(part_mb, needs.demand.read_mb_per_s / requests)
+    reads = (*moving, _requests("GET", gets, get_mb))
+    time = read_time(needs, catalog.training, "s3_files" if s3_files else "s3", files=files)
     limits = Limits(
-        read_mb_per_s=reading,
-        write_mb_per_s=min(fleet_write, rates.put_requests_per_s_per_prefix * part_mb),
-        restore_mb_per_s=reading,
-        granted_share=rates.get_requests_per_s_per_prefix / requests if requests else None,
+        reads=(*reads, *latency_terms(needs, time)),
+        write=tightest((network, _requests("PUT", puts, part_mb))),
+        restore=tightest((*moving, _requests("GET", gets, part_mb))),
+        read_time=time,
     )
     result = outcome(needs, limits)
     return S3Supply(
@@ -103,6 +118,10 @@ def judge_s3(needs: Needs, facts: InstanceType, catalog: Catalog, *, s3_files: b
             *_save_shortfalls(needs, result, facts, saves_on_nvme=saves_on_nvme),
         ),
     )
+
+
+def _requests(kind: str, per_s: int, mb: float) -> Term:
+    return Term("requests", per_s * mb, f"{{}} {kind} a second of one prefix x {{}} MB", (per_s, mb))
 
 
 def _read_shortfalls(

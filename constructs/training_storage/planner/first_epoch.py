@@ -1,0 +1,85 @@
+"""The first pass over the data, which a linked file system reads through from S3 as files are opened."""
+
+from __future__ import annotations
+
+from training_storage.planner.draft import Draft
+from training_storage.planner.links import dataset_source
+from training_storage.planner.model import LinkPlan, LustrePlan
+from training_storage.planner.model_cost import HOURS_PER_MONTH
+from training_storage.planner.model_prediction import FirstEpoch
+from training_storage.planner.prices import fleet_usd_per_hour
+from training_storage.planner.supply import data_wait
+from training_storage.planner.words import mb_per_s, number
+from training_storage.units import GB, MB
+
+
+def first_epoch(draft: Draft, lustre: LustrePlan | None, supply_mb_per_s: float) -> FirstEpoch | None:
+    """Return the first pass, or None where nothing is read through from S3, or reads are not known.
+
+    Args:
+        draft: The plan while it is written; takes the assumption.
+        lustre: The file system, where it is the hot tier.
+        supply_mb_per_s: Reads that it delivers to the fleet once the data is there.
+    """
+    needs, dataset = draft.needs, draft.workload.dataset
+    read, requests = needs.demand.read_mb_per_s, needs.read_requests_per_s
+    pass_mb = dataset.size.bytes * dataset.hot_fraction / MB
+    if lustre is None or not read or not requests or pass_mb <= 0:
+        return None
+    source = dataset_source(draft.workload)
+    if not any(_loads(link, source) for link in lustre.links):
+        return None
+    rates = draft.catalog.object_storage
+    gets, get_mb = rates.get_requests_per_s_per_prefix, min(rates.part_bytes / MB, read / requests)
+    from_s3, written = gets * get_mb, lustre.write_throughput_mb_per_s
+    load = min(from_s3, written)
+    assumption = (
+        f"no rate is published at which a linked file system loads files from S3; {mb_per_s(load)} is what cannot be "
+        f"exceeded: {number(gets)} GET a second of one prefix x {number(get_mb)} MB are {mb_per_s(from_s3)}, and the "
+        f"disks write {mb_per_s(written)}"
+    )
+    draft.assume(assumption)
+    steady = min(read, supply_mb_per_s)
+    first = min(steady, load)
+    steady_s, first_s, preload_s = pass_mb / steady, pass_mb / first, pass_mb / load
+    fleet = fleet_usd_per_hour(draft)
+    storage = _storage_usd_per_hour(draft, lustre)
+    return FirstEpoch(
+        read_gb=pass_mb * MB / GB,
+        load_mb_per_s=load,
+        steady_s=steady_s,
+        first_s=first_s,
+        data_wait_fraction=data_wait(read, first) or 0.0,
+        added_gpu_usd=None if fleet is None else (first_s - steady_s) / 3600 * fleet,
+        preload_s=preload_s,
+        preload_storage_usd=None if storage is None else preload_s / 3600 * storage,
+        assumption=assumption,
+    )
+
+
+def _loads(link: LinkPlan, source: tuple[str | None, str]) -> bool:
+    """Whether the files of the data set appear on the file system through this link, their content on first read."""
+    bucket, prefix = source
+    listed = bool(link.import_events) or link.import_metadata_on_create
+    return listed and link.bucket == bucket and prefix.startswith(link.prefix)
+
+
+def _storage_usd_per_hour(draft: Draft, lustre: LustrePlan) -> float | None:
+    """What the file system costs in an hour, by the prices of its region; None where one is not known."""
+    prices, region = draft.catalog.prices, draft.workload.region
+    gib, tier = lustre.storage_capacity_gib, lustre.per_unit_storage_throughput
+    if gib is None:
+        return None
+    name = f"lustre.{lustre.deployment_type}.{lustre.storage_type}"
+    usd = prices.usd(f"{name}.{tier}" if tier else name, region)
+    if usd is None:
+        return None
+    monthly = gib * usd
+    if lustre.metadata_iops is not None:
+        extra = lustre.metadata_iops - draft.catalog.lustre.automatic_metadata_iops(gib)
+        if extra > 0:
+            per_iops = prices.usd("lustre.metadata_iops", region)
+            if per_iops is None:
+                return None
+            monthly += extra * per_iops
+    return monthly / HOURS_PER_MONTH
