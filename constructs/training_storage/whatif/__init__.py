@@ -16,6 +16,7 @@ from training_storage.whatif.model import (
     SweepPoint,
 )
 from training_storage.whatif.steps import steps
+from training_storage.whatif.sweep import default_sweep, sweep
 
 __all__ = [
     "BreakEven",
@@ -29,5 +30,7 @@ __all__ = [
     "Sweep",
     "SweepPoint",
     "break_even",
+    "default_sweep",
     "steps",
+    "sweep",
 ]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from training_storage.errors import Problem
 from training_storage.planner.model import LustrePlan, Plan
 from training_storage.planner.words import number
 from training_storage.whatif.model import Difference, Figures
@@ -113,3 +116,8 @@ def difference_of(plan: Plan, other: Plan) -> Difference:
 
 def _less(value: float | None, other: float | None) -> float | None:
     return None if value is None or other is None else value - other
+
+
+def refusal(problems: Iterable[Problem]) -> str:
+    """Return why there is no plan, in one line."""
+    return "; ".join(dict.fromkeys(f"{each.path}: {each.what}" if each.path else each.what for each in problems))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from training_storage.errors import PlanError, Problem, WorkloadError
+from training_storage.errors import PlanError, WorkloadError
 from training_storage.planner.demand import covers
 from training_storage.planner.model import Plan
 from training_storage.planner.planning import plan as make_plan
 from training_storage.planner.words import gib, percent
 from training_storage.units import Duration
 from training_storage.whatif.candidates import Candidate, candidates
-from training_storage.whatif.figures import difference_of, figures_of, unpriced_differences, with_capacity
+from training_storage.whatif.figures import difference_of, figures_of, refusal, unpriced_differences, with_capacity
 from training_storage.whatif.model import Difference, Direction, Figures, Step, Verdict
 from training_storage.workload.changing import change_workload
 
@@ -58,7 +58,7 @@ def _step(plan: Plan, option: Candidate) -> Step:
         workload = change_workload(plan.workload, option.changes, catalog=plan.catalog)
         other = make_plan(workload, catalog=plan.catalog, run_length=None if run_h is None else Duration(run_h * 3600))
     except (WorkloadError, PlanError) as error:
-        return _not_possible(option, _reasons(error.problems))
+        return _not_possible(option, refusal(error.problems))
     lacking = _lacking(plan, other)
     if lacking:
         return _not_possible(option, lacking)
@@ -104,10 +104,6 @@ def _named(figures: Figures) -> str:
     if figures.hot == "lustre":
         return f"FSx for Lustre, {with_capacity(figures)}"
     return figures.configuration if figures.hot == "express" else f"{figures.configuration}, no hot tier"
-
-
-def _reasons(problems: tuple[Problem, ...]) -> str:
-    return "; ".join(dict.fromkeys(f"{each.path}: {each.what}" if each.path else each.what for each in problems))
 
 
 def _lacking(plan: Plan, other: Plan) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from training_storage.catalog import Catalog
+from training_storage.errors import Problem, WorkloadError
+from training_storage.workload.checks import Draft, check
 from training_storage.workload.loading import workload_from_dict
 from training_storage.workload.model import Workload
-from training_storage.workload.section import Section
+from training_storage.workload.section import Refused, Section, shown
 
 
 def given_values(section: Section) -> dict[str, Any]:
@@ -57,3 +60,63 @@ def change_workload(workload: Workload, changes: Mapping[str, Any], *, catalog: 
     for path, value in changes.items():
         data = changed(data, path.split("."), value)
     return workload_from_dict(data, catalog=catalog)
+
+
+class Variations:
+    """Workloads that differ from one in a single field: checked like a file each, without doing everything again.
+
+    What does not look at the changed part of the file is looked at once, for the workload itself.
+    """
+
+    def __init__(self, workload: Workload, path: str, *, catalog: Catalog) -> None:
+        """Look at the parts that no variation changes.
+
+        Args:
+            workload: The workload; it stays as it is.
+            path: Dotted path of the field.
+            catalog: Facts to check against.
+
+        Raises:
+            WorkloadError: With every problem of those parts.
+        """
+        self._path = path.split(".")
+        self._top = frozenset({self._path[0]})
+        self._catalog = catalog
+        self._data = given_values(workload)
+        self._sections = {
+            key: getattr(workload, name) for key, name in Workload.keys().items() if name in workload.model_fields_set
+        }
+        others = frozenset(Workload.keys()) - self._top
+        draft = Draft.of(self._data, workload)
+        each_time = set(check(draft, catalog, self._top))  # what looks at both parts is looked at for each value
+        problems = [each for each in check(draft, catalog, others) if each not in each_time]
+        if problems:
+            raise WorkloadError(problems)
+
+    def at(self, value: Any) -> Workload:
+        """Return the workload with a value in the field; the same as ``change_workload`` does.
+
+        Raises:
+            WorkloadError: With every problem of that workload.
+        """
+        data = changed(self._data, self._path, value)
+        top = self._path[0]
+        sections = dict(self._sections)
+        sections.pop(top, None)
+        if top in data:
+            sections[top] = data[top]
+        workload: Workload | None = None
+        problems: list[Problem] = []
+        try:
+            workload = Workload.read(sections)
+        except Refused as error:
+            problems.extend(error.problems)
+        said = {problem.path for problem in problems}
+        problems += [
+            replace(each, value=shown(each.value))
+            for each in check(Draft.of(data, workload), self._catalog, self._top)
+            if each.path not in said
+        ]
+        if problems or workload is None:
+            raise WorkloadError(dict.fromkeys(problems))
+        return workload

@@ -5,9 +5,9 @@ Every check passes over what is not readable: that is reported already.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from training_storage.catalog import Catalog, InstanceType, instance_type_from_facts
 from training_storage.errors import Problem
@@ -50,6 +50,20 @@ class Draft:
             found[name] = field.section.readable(data.get(name)) if given is None else given
         return cls(data, found)
 
+    @property
+    def compute(self) -> Compute:
+        """The section of the fleet."""
+        found = self.sections["compute"]
+        assert isinstance(found, Compute)  # noqa: S101 - narrows for mypy
+        return found
+
+    @property
+    def lustre(self) -> Lustre:
+        """The section of the file system."""
+        found = self.sections["lustre"]
+        assert isinstance(found, Lustre)  # noqa: S101 - narrows for mypy
+        return found
+
     def text(self, *path: str) -> str | None:
         """Return a value as text where it is one, even where its section has other problems."""
         value: Any = self.data
@@ -65,34 +79,22 @@ class Draft:
         return value is not None
 
 
-def check(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
-    """Yield every problem of what is readable."""
-    yield from _region(draft, catalog)
-    yield from _arns(draft, catalog)
-    express, mountpoint, s3_files, lake = (
-        draft.sections[name] for name in ("express", "mountpoint", "s3_files", "data_lake")
-    )
-    assert isinstance(express, Express) and isinstance(mountpoint, Mountpoint)  # noqa: S101, PT018 - narrows for mypy
-    assert isinstance(s3_files, S3Files) and isinstance(lake, DataLakeSettings)  # noqa: S101, PT018 - narrows for mypy
-    yield from object_storage_problems(
-        express=express,
-        mountpoint=mountpoint,
-        s3_files=s3_files,
-        lake=lake,
-        zone=draft.text("availability_zone_id"),
-        catalog=catalog,
-    )
-    yield from _network(draft)
-    compute, lustre = draft.sections["compute"], draft.sections["lustre"]
-    assert isinstance(compute, Compute) and isinstance(lustre, Lustre)  # noqa: S101, PT018 - narrows types for mypy
+def check(draft: Draft, catalog: Catalog, changed: frozenset[str] | None = None) -> Iterator[Problem]:
+    """Yield every problem of what is readable.
+
+    Args:
+        draft: The workload.
+        catalog: Facts to hold it against.
+        changed: Keys at the top of the file whose values are new: checks that look at none of them are left out. Left
+            out: every check.
+    """
     facts = _facts(draft, catalog)
-    yield from _instance_type(draft, catalog)
-    yield from _fleet(draft, compute, facts, catalog)
-    yield from _reference(draft, facts, catalog)
-    yield from _lustre(lustre, compute.image, facts, catalog)
+    for looks_at, problems in _CHECKS:
+        if changed is None or changed & looks_at:
+            yield from problems(draft, facts, catalog)
 
 
-def _region(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
+def _region(draft: Draft, _: InstanceType | None, catalog: Catalog) -> Iterator[Problem]:
     name, zone = draft.text("region"), draft.text("availability_zone_id")
     if name is None:
         return
@@ -122,7 +124,7 @@ def _region(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
         )
 
 
-def _arns(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
+def _arns(draft: Draft, _: InstanceType | None, catalog: Catalog) -> Iterator[Problem]:
     region = catalog.regions.get(draft.text("region") or "")
     if region is None:
         return
@@ -161,7 +163,23 @@ def _arns(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
         )
 
 
-def _network(draft: Draft) -> Iterator[Problem]:
+def _object_storage(draft: Draft, _: InstanceType | None, catalog: Catalog) -> Iterator[Problem]:
+    express, mountpoint, s3_files, lake = (
+        draft.sections[name] for name in ("express", "mountpoint", "s3_files", "data_lake")
+    )
+    assert isinstance(express, Express) and isinstance(mountpoint, Mountpoint)  # noqa: S101, PT018 - narrows for mypy
+    assert isinstance(s3_files, S3Files) and isinstance(lake, DataLakeSettings)  # noqa: S101, PT018 - narrows for mypy
+    yield from object_storage_problems(
+        express=express,
+        mountpoint=mountpoint,
+        s3_files=s3_files,
+        lake=lake,
+        zone=draft.text("availability_zone_id"),
+        catalog=catalog,
+    )
+
+
+def _network(draft: Draft, _: InstanceType | None, __: Catalog) -> Iterator[Problem]:
     settings = NetworkSettings(
         has_vpc_id=draft.given("network", "vpc_id"), has_subnet_id=draft.given("network", "subnet_id")
     )
@@ -191,7 +209,7 @@ def _facts(draft: Draft, catalog: Catalog) -> InstanceType | None:
     )
 
 
-def _instance_type(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
+def _instance_type(draft: Draft, _: InstanceType | None, catalog: Catalog) -> Iterator[Problem]:
     name = draft.text("compute", "instance_type")
     if name is None:
         return
@@ -214,7 +232,8 @@ def _instance_type(draft: Draft, catalog: Catalog) -> Iterator[Problem]:
         )
 
 
-def _fleet(draft: Draft, compute: Compute, facts: InstanceType | None, catalog: Catalog) -> Iterator[Problem]:
+def _fleet(draft: Draft, facts: InstanceType | None, catalog: Catalog) -> Iterator[Problem]:
+    compute = draft.compute
     settings = FleetSettings(
         catalog=catalog,
         instance_type=draft.text("compute", "instance_type"),
@@ -305,7 +324,8 @@ def lustre_settings(
     )
 
 
-def _lustre(lustre: Lustre, image: str | None, facts: InstanceType | None, catalog: Catalog) -> Iterator[Problem]:
+def _lustre(draft: Draft, facts: InstanceType | None, catalog: Catalog) -> Iterator[Problem]:
+    lustre, image = draft.lustre, draft.compute.image
     linked = None if lustre.links is None and "links" in lustre.model_fields_set else lustre.links != ()
     settings = lustre_settings(lustre, image=image, facts=facts, catalog=catalog, linked=linked)
     yield from relabel(find_problems(LUSTRE_RULES, settings), LUSTRE_WORKLOAD_PATHS)
@@ -335,3 +355,18 @@ def _link(link: Link, catalog: Catalog) -> LinkSettings:
         import_events=link.import_,
         export_events=link.export,
     )
+
+
+_CHECKS: Final[
+    tuple[tuple[frozenset[str], Callable[[Draft, InstanceType | None, Catalog], Iterator[Problem]]], ...]
+] = (
+    (frozenset({"region", "availability_zone_id"}), _region),
+    (frozenset({"region", "account", "compute", "lustre", "express", "data_lake", "monitoring"}), _arns),
+    (frozenset({"availability_zone_id", "express", "mountpoint", "s3_files", "data_lake"}), _object_storage),
+    (frozenset({"network"}), _network),
+    (frozenset({"compute"}), _instance_type),
+    (frozenset({"compute"}), _fleet),
+    (frozenset({"compute", "dataset"}), _reference),
+    (frozenset({"compute", "lustre"}), _lustre),
+)
+"""Every check with the keys at the top of the file that it looks at."""

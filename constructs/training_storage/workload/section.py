@@ -171,10 +171,12 @@ class Section:
     """
 
     fields: ClassVar[Mapping[str, Field]] = {}
+    _names_by_key: ClassVar[Mapping[str, str]] = {}
     model_fields_set: frozenset[str]
 
     def __init_subclass__(cls) -> None:
         cls.fields = {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
+        cls._names_by_key = {field.key or name: name for name, field in cls.fields.items()}
         for name in cls.fields:
             delattr(cls, name)
 
@@ -225,9 +227,9 @@ class Section:
         return section
 
     @classmethod
-    def keys(cls) -> dict[str, str]:
+    def keys(cls) -> Mapping[str, str]:
         """Return the names of the fields by their key in a file."""
-        return {field.key or name: name for name, field in cls.fields.items()}
+        return cls._names_by_key
 
     @classmethod
     def keys_together(cls, given: Mapping[str, Any]) -> Iterable[Problem]:  # noqa: ARG003 - for subclasses
