@@ -139,7 +139,7 @@ def _why_not_lustre(hot: HotTier, accelerators: str, instances: int) -> str:
 
 def _why_not_express(draft: Draft, accelerators: str, hot: HotTier) -> str:
     if draft.workload.dataset.interface == "posix":
-        needs = "POSIX code needs a file system"
+        needs = "POSIX code (dataset.interface: posix) needs a file system"
         return f"{needs}: it stays on Lustre at any scale" if hot == "lustre" else f"{needs}, and has the lake as files"
     if draft.needs.accelerators < EXPRESS_ACCELERATORS:
         return f"{accelerators} are fewer than {EXPRESS_ACCELERATORS:,}"
@@ -165,23 +165,26 @@ def _explain_file_access(draft: Draft, hot: HotTier, access: FileAccess) -> None
     given = draft.workload.file_access != "auto"
     writes = dataset.access == "read-write"
     beside = f" beside {hot}" if hot != "none" else ""
+    no_files = "object code (dataset.interface: object) needs no files"
     reasons: dict[FileAccess, str] = {
-        "none": "object code needs no files" if dataset.interface == "object" else "POSIX code needs files",
+        "none": no_files if dataset.interface == "object" else "POSIX code (dataset.interface: posix) needs files",
         "mountpoint": (
             f"POSIX code sees the lake as files{beside}"
             if hot == "lustre" or not writes
-            else "a general purpose bucket has no rename, append or locks, and the job writes in the data tree"
+            else "a general purpose bucket has no rename, append or locks, and the job writes in the data tree "
+            "(dataset.access: read-write)"
         ),
         "s3-files": (
             "the job renames, appends or locks in the data tree"
             if writes and hot == "none"
-            else f"the job writes on {hot}"
+            else f"the job writes on {hot} (dataset.access: read-write)"
             if writes
-            else "the job only reads the data tree; Mountpoint reads it faster and costs nothing"
+            else "the job only reads the data tree (dataset.access: read-mostly); Mountpoint reads it faster and costs "
+            "nothing"
         ),
     }
     if dataset.interface == "object":
-        reasons["mountpoint"] = reasons["s3-files"] = "object code needs no files"
+        reasons["mountpoint"] = reasons["s3-files"] = no_files
     for option, reason in reasons.items():
         if option == access:
             draft.choose("file-access", option, "file_access is given" if given else reason)
