@@ -1,7 +1,7 @@
 """Where two configurations cost the same: storage and waiting accelerators, by the reads that the fleet asks for.
 
-Accelerators wait max(0, 1 - supply / reads), so that the difference of two curves is, between their bends, a line or a
-quotient: its roots are those of a linear or a quadratic equation, and nothing is searched for.
+Accelerators wait max(0, 1 - supply / reads), so that between the bends of two curves the points at which they meet are
+roots of linear and quadratic equations: nothing is searched for.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Literal
 
-from training_storage.errors import Problem, ValidationError
+from training_storage.errors import PlanError, Problem, ValidationError, WorkloadError
 from training_storage.planner.model import Plan
+from training_storage.planner.planning import plan as make_plan
+from training_storage.units import MB, Rate
 from training_storage.whatif.figures import fleet_usd_per_hour, unpriced_differences
 from training_storage.whatif.model import BreakEven, Curve, Point, Segment, Step
+from training_storage.workload.changing import change_workload
 
 GRID = 100
 """Even parts of the range that points are given for."""
@@ -23,17 +26,13 @@ _SAME = 1e-9
 """Two costs that differ by a smaller share are equal."""
 _FARTHEST = 10.0
 """A crossing at so many times the reads is still shown where no range is asked for."""
-_WITH_READS = frozenset(
-    {"s3.get_requests", "s3_express.get_requests", "s3_express.retrieval", "s3_files.read", "nat.data_processed"}
-)
-"""Items of storage that are paid for each read: their lines are taken to grow with the reads of the fleet."""
 
 
 def break_even(plan: Plan, step: Step, *, up_to_mb_per_s: float | None = None) -> BreakEven:
     """Return where a plan and a step cost the same, and who is cheaper in between.
 
-    The fleet, its saves and both configurations stay as they are; only the reads differ. Lines of requests and of data
-    read are taken to grow with the reads, everything else of the storage stays.
+    The fleet, its saves and both configurations stay as they are; only the reads differ. What the bill has for requests
+    and data read grows with the reads that are delivered, everything else of the storage stays.
 
     Args:
         plan: The plan.
@@ -80,9 +79,7 @@ def break_even(plan: Plan, step: Step, *, up_to_mb_per_s: float | None = None) -
     segments = _segments(ours, theirs, roots, end)
     crossings = tuple(segment.from_mb_per_s for segment in segments[1:])
     now = read or 0.0
-    extra = (theirs.storage_hourly - ours.storage_hourly) + now * (
-        theirs.storage_hourly_per_mb_per_s - ours.storage_hourly_per_mb_per_s
-    )
+    extra = theirs.storage_usd_per_hour(now) - ours.storage_usd_per_hour(now)
     bends = (*supplies, now, *crossings)
     return BreakEven(
         step=step.option,
@@ -105,37 +102,73 @@ def _unpriced_in_both(plan: Plan, differing: tuple[str, ...]) -> tuple[str, ...]
 
 
 def _curve(plan: Plan, read: float | None, fleet: float) -> Curve:
-    fixed = growing = 0.0
-    for line in plan.cost.lines:
-        if line.group != "storage" or line.hourly is None:
-            continue
-        if read and line.item in _WITH_READS:
-            growing += line.hourly
-        else:
-            fixed += line.hourly
+    storage = sum(line.hourly or 0.0 for line in plan.cost.lines if line.group == "storage")
+    supply = plan.prediction.read_supply_mb_per_s
+    slope = 0.0 if not read else _usd_per_mb_per_s(plan, read)
     return Curve(
-        storage_hourly=fixed,
-        storage_hourly_per_mb_per_s=growing / read if read else 0.0,
-        read_supply_mb_per_s=plan.prediction.read_supply_mb_per_s,
+        storage_hourly=storage - slope * min(read or 0.0, supply),
+        storage_hourly_per_mb_per_s=slope,
+        read_supply_mb_per_s=supply,
         checkpoint_stall_fraction=plan.prediction.checkpoint_stall_fraction or 0.0,
         fleet_usd_per_hour=fleet,
     )
 
 
+def _usd_per_mb_per_s(plan: Plan, read: float) -> float:
+    """Return what each MB/s that is delivered adds to the storage, USD an hour: the bill at half of the reads tells.
+
+    A file system is left out: it stays as large as it is. 0 where the half cannot be planned.
+    """
+    delivered = min(read, plan.prediction.read_supply_mb_per_s)
+    if not delivered:
+        return 0.0
+    share = delivered / 2 / read
+    rate = plan.workload.dataset.read_rate
+    path = "dataset.read_rate"
+    value: float | dict[str, Rate] | None = None
+    if rate is not None and rate.samples is not None:
+        path = "dataset.read_rate.samples.per_second_per_accelerator"
+        value = rate.samples.per_second_per_accelerator * share
+    elif rate is not None and rate.tokens is not None:
+        path = "dataset.read_rate.tokens.per_second_per_accelerator"
+        value = rate.tokens.per_second_per_accelerator * share
+    elif plan.demand.read_mb_per_s_per_accelerator is not None:
+        value = {"per_accelerator": Rate(plan.demand.read_mb_per_s_per_accelerator * MB * share)}
+    try:
+        half = make_plan(
+            change_workload(plan.workload, {path: value, "hot_tier": plan.tiers.hot}, catalog=plan.catalog),
+            catalog=plan.catalog,
+        )
+    except (WorkloadError, PlanError):
+        return 0.0
+    return (_without_file_system(plan) - _without_file_system(half)) / (delivered / 2)
+
+
+def _without_file_system(plan: Plan) -> float:
+    lines = (line for line in plan.cost.lines if line.group == "storage" and not line.item.startswith("lustre."))
+    return sum(line.hourly or 0.0 for line in lines)
+
+
 def _roots(ours: Curve, theirs: Curve) -> tuple[float, ...]:
-    """Return every read demand above 0 at which both cost the same, ascending; touching ones too."""
+    """Return every read demand above 0 at which both cost the same, ascending; touching ones too.
+
+    The difference is a line up to the smaller supply, a line and a quotient up to the larger one, and a quotient beyond
+    it; multiplied by the reads, none is more than a quadratic.
+    """
     fleet = ours.fleet_usd_per_hour
     constant = theirs.storage_hourly - ours.storage_hourly
     constant += fleet * (theirs.checkpoint_stall_fraction - ours.checkpoint_stall_fraction)
-    slope = theirs.storage_hourly_per_mb_per_s - ours.storage_hourly_per_mb_per_s
-    first, last = sorted((ours.read_supply_mb_per_s, theirs.read_supply_mb_per_s))
-    # Where only one waits, its wait is added: 1 of the fleet, less supply / reads. Multiplied by the reads, each range
-    # is slope x^2 + b x + c.
-    only = fleet if theirs.read_supply_mb_per_s < ours.read_supply_mb_per_s else -fleet
-    both = fleet * (ours.read_supply_mb_per_s - theirs.read_supply_mb_per_s)
-    found = [root for root in _quadratic(0.0, slope, constant) if 0 < root <= first]
-    found += [root for root in _quadratic(slope, constant + only, -only * first) if first <= root <= last]
-    found += [root for root in _quadratic(slope, constant, both) if root >= last]
+    our_slope, their_slope = ours.storage_hourly_per_mb_per_s, theirs.storage_hourly_per_mb_per_s
+    our_supply, their_supply = ours.read_supply_mb_per_s, theirs.read_supply_mb_per_s
+    first, last = sorted((our_supply, their_supply))
+    found = [root for root in _quadratic(0.0, their_slope - our_slope, constant) if 0 < root <= first]
+    if their_supply < our_supply:  # between the supplies the step alone waits
+        between = _quadratic(-our_slope, constant + their_slope * first + fleet, -fleet * first)
+    else:
+        between = _quadratic(their_slope, constant - our_slope * first - fleet, fleet * first)
+    found += [root for root in between if first <= root <= last]
+    beyond = constant + their_slope * their_supply - our_slope * our_supply
+    found += [root for root in _quadratic(0.0, beyond, fleet * (our_supply - their_supply)) if root >= last]
     return tuple(sorted(set(found)))
 
 

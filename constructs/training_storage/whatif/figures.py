@@ -23,6 +23,7 @@ def figures_of(plan: Plan) -> Figures:
         binds=seen.binds,
         storage_hourly=cost.storage_hourly if storage else 0.0,
         storage_monthly=cost.storage_monthly if storage else 0.0,
+        storage_run=cost.storage_run if storage or cost.run_h is None else 0.0,
         unpriced_storage=tuple(dict.fromkeys(line.item for line in storage if line.unit_price is None)),
         compute_hourly=cost.compute_hourly,
         compute_monthly=cost.compute_monthly,
@@ -97,12 +98,16 @@ def difference_of(plan: Plan, other: Plan) -> Difference:
     priced = not unpriced_differences(plan, other)
     storage = _less(theirs.storage_hourly or 0.0, ours.storage_hourly or 0.0) if priced else None
     monthly = _less(theirs.storage_monthly or 0.0, ours.storage_monthly or 0.0) if priced else None
+    a_run = None
+    if priced and plan.cost.run_h is not None:
+        a_run = _less(theirs.storage_run or 0.0, ours.storage_run or 0.0)
     waits = _less(theirs.gpu_wait_fraction, ours.gpu_wait_fraction)
     fleet = fleet_usd_per_hour(plan)
     idle = None if waits is None or fleet is None else waits * fleet
     return Difference(
         storage_hourly=storage,
         storage_monthly=monthly,
+        storage_run=a_run,
         data_wait_fraction=_less(theirs.data_wait_fraction, ours.data_wait_fraction),
         checkpoint_stall_fraction=_less(theirs.checkpoint_stall_fraction, ours.checkpoint_stall_fraction),
         gpu_wait_fraction=waits,

@@ -44,6 +44,7 @@ class Figures:
         storage_hourly: Storage lines of the bill, one hour of training; 0 where the bill has no such line, None where
             no line has a price.
         storage_monthly: The same for a month.
+        storage_run: The same for one run, loading included; None where its length is not known.
         unpriced_storage: Items of storage whose price is not known: they are in neither sum.
         compute_hourly: The same of compute lines; None where no price is known.
         compute_monthly: The same for a month.
@@ -65,6 +66,7 @@ class Figures:
     binds: str
     storage_hourly: float | None
     storage_monthly: float | None
+    storage_run: float | None
     unpriced_storage: tuple[str, ...]
     compute_hourly: float | None
     compute_monthly: float | None
@@ -85,6 +87,7 @@ class Difference:
     Attributes:
         storage_hourly: Storage, USD an hour; None where an item that differs has no price.
         storage_monthly: The same for a month.
+        storage_run: The same for one run, loading included; None where its length is not known.
         data_wait_fraction: Data wait.
         checkpoint_stall_fraction: Stall.
         gpu_wait_fraction: Both together.
@@ -97,6 +100,7 @@ class Difference:
 
     storage_hourly: float | None
     storage_monthly: float | None
+    storage_run: float | None
     data_wait_fraction: float | None
     checkpoint_stall_fraction: float | None
     gpu_wait_fraction: float | None
@@ -150,7 +154,7 @@ class Curve:
 
     Attributes:
         storage_hourly: Storage that does not depend on reads.
-        storage_hourly_per_mb_per_s: Storage that grows with reads (requests, retrieval), for one MB/s of the fleet.
+        storage_hourly_per_mb_per_s: What each MB/s that is delivered adds in requests and in data read.
         read_supply_mb_per_s: Reads that the configuration delivers: above it accelerators wait.
         checkpoint_stall_fraction: Share of the time that saves stall training, 0 where there are none.
         fleet_usd_per_hour: Price of the fleet.
@@ -167,10 +171,13 @@ class Curve:
         wait = max(0.0, 1 - self.read_supply_mb_per_s / read_mb_per_s) if read_mb_per_s > 0 else 0.0
         return wait + self.checkpoint_stall_fraction
 
+    def storage_usd_per_hour(self, read_mb_per_s: float) -> float:
+        """Return storage alone at a read demand of the fleet."""
+        return self.storage_hourly + self.storage_hourly_per_mb_per_s * min(read_mb_per_s, self.read_supply_mb_per_s)
+
     def usd_per_hour(self, read_mb_per_s: float) -> float:
         """Return storage and waiting accelerators at a read demand of the fleet."""
-        storage = self.storage_hourly + self.storage_hourly_per_mb_per_s * read_mb_per_s
-        return storage + self.fleet_usd_per_hour * self.wait_fraction(read_mb_per_s)
+        return self.storage_usd_per_hour(read_mb_per_s) + self.fleet_usd_per_hour * self.wait_fraction(read_mb_per_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

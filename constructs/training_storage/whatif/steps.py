@@ -6,7 +6,7 @@ from training_storage.errors import PlanError, WorkloadError
 from training_storage.planner.demand import covers
 from training_storage.planner.model import Plan
 from training_storage.planner.planning import plan as make_plan
-from training_storage.planner.words import gib, percent
+from training_storage.planner.words import gib, listed, percent
 from training_storage.units import Duration
 from training_storage.whatif.candidates import Candidate, candidates
 from training_storage.whatif.figures import difference_of, figures_of, refusal, unpriced_differences, with_capacity
@@ -132,7 +132,7 @@ def _judge(plan: Plan, other: Plan, difference: Difference) -> tuple[Verdict, st
     """Return the verdict and its numbers."""
     storage, waits, idle = difference.storage_hourly, difference.gpu_wait_fraction, difference.idle_gpu_usd_per_hour
     if storage is None:
-        return "not known", f"no price for {', '.join(unpriced_differences(plan, other))}"
+        return "not known", _unpriced(unpriced_differences(plan, other))
     cost = "storage costs the same"
     if abs(storage) > _SAME_USD:
         cost = f"storage costs {abs(storage):,.2f} USD an hour {'more' if storage > 0 else 'less'}"
@@ -151,6 +151,11 @@ def _judge(plan: Plan, other: Plan, difference: Difference) -> tuple[Verdict, st
     word = "less" if net < 0 else "more"
     value = f"worth {abs(idle):,.2f} USD an hour"
     return ("pays" if net < 0 else "does not pay"), f"{text}, {value}: {abs(net):,.2f} USD an hour {word} in all"
+
+
+def _unpriced(items: tuple[str, ...]) -> str:
+    more = f" and {len(items) - 2} more items" if len(items) > 3 else ""
+    return f"no price for {', '.join(items[:2]) if more else listed(items)}{more}"
 
 
 _PLAIN: dict[tuple[int, int], Verdict] = {
