@@ -36,6 +36,7 @@ COMMANDS: Final[dict[str, str]] = {
     "preload": "import the listing of linked prefixes into the file system",
     "stage": "copy data sets from the data lake to S3 Express directory buckets, verified and resumable",
     "archive": "copy results from directory buckets back to the data lake, verified and resumable",
+    "prices": "show the price book, or refresh it from the AWS Price List",
     "emulate": "run a command against the embedded AWS emulator",
 }
 """Commands and their line of help, in the order of the help. Each is a module of this package that is imported when its
