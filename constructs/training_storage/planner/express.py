@@ -75,7 +75,9 @@ def staging_command(workload: Workload, places: tuple[str, ...] = ()) -> str:
 def express_limits(draft: Draft, s3: S3Supply) -> Limits:
     """Return what binds on S3 Express: the network of the fleet; buckets are added until requests do not bind."""
     needs, per_instance = draft.needs, s3.per_instance_mb_per_s
-    network = Term("network", needs.instances * per_instance, "{} instances x {} MB/s", (needs.instances, per_instance))
+    network = Term(
+        "network", needs.instances * per_instance, "{} x {} MB/s of one instance", (needs.instances, per_instance)
+    )
     posix = draft.workload.dataset.interface == "posix"
     time = read_time(needs, draft.catalog.training, "s3_express", files=posix)
     return Limits(reads=(network, *latency_terms(needs, time)), write=network, restore=network, read_time=time)

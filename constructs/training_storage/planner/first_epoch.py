@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from training_storage.planner.draft import Draft
 from training_storage.planner.links import dataset_source
 from training_storage.planner.model import LinkPlan, LustrePlan
@@ -22,21 +24,21 @@ def first_epoch(draft: Draft, lustre: LustrePlan | None, supply_mb_per_s: float)
         supply_mb_per_s: Reads that it delivers to the fleet once the data is there.
     """
     needs, dataset = draft.needs, draft.workload.dataset
-    read, requests = needs.demand.read_mb_per_s, needs.read_requests_per_s
+    read = needs.demand.read_mb_per_s
     pass_mb = dataset.size.bytes * dataset.hot_fraction / MB
-    if lustre is None or not read or not requests or pass_mb <= 0:
+    if lustre is None or not read or pass_mb <= 0:
         return None
     source = dataset_source(draft.workload)
     if not any(_loads(link, source) for link in lustre.links):
         return None
     rates = draft.catalog.object_storage
-    gets, get_mb = rates.get_requests_per_s_per_prefix, min(rates.part_bytes / MB, read / requests)
+    gets, get_mb = rates.get_requests_per_s_per_prefix, _get_bytes(needs.file_bytes, rates.part_bytes) / MB
     from_s3, written = gets * get_mb, lustre.write_throughput_mb_per_s
     load = min(from_s3, written)
     assumption = (
-        f"no rate is published at which a linked file system loads files from S3; {mb_per_s(load)} is what cannot be "
-        f"exceeded: {number(gets)} GET a second of one prefix x {number(get_mb)} MB are {mb_per_s(from_s3)}, and the "
-        f"disks write {mb_per_s(written)}"
+        f"no rate is published at which a linked file system loads files from S3; it counts as {mb_per_s(load)}, the "
+        f"smaller of what one prefix gives ({number(gets)} GET a second x {number(get_mb)} MB: {mb_per_s(from_s3)}) "
+        f"and what the disks write ({mb_per_s(written)})"
     )
     draft.assume(assumption)
     steady = min(read, supply_mb_per_s)
@@ -55,6 +57,14 @@ def first_epoch(draft: Draft, lustre: LustrePlan | None, supply_mb_per_s: float)
         preload_storage_usd=None if storage is None else preload_s / 3600 * storage,
         assumption=assumption,
     )
+
+
+def _get_bytes(file_bytes: float | None, part_bytes: int) -> float:
+    """Bytes of one request where a file is loaded in parts; a file of unknown size counts as full parts.
+
+    The request that looks a file up came when the listing was imported.
+    """
+    return part_bytes if file_bytes is None else file_bytes / math.ceil(file_bytes / part_bytes)
 
 
 def _loads(link: LinkPlan, source: tuple[str | None, str]) -> bool:

@@ -111,7 +111,8 @@ def explain_read(time: ReadTime) -> str:
         elif time.open is None or time.open.high_s is None:
             parts.append("how long an open takes is not known and not counted")
         else:
-            parts.append(f"open {_published(time.open)}, {number(time.opens_per_read)} of them a read")
+            share = "each read" if time.opens_per_read >= 1 else f"{number(time.opens_per_read)} of the reads"
+            parts.append(f"open {_published(time.open)}, for {share}")
     if time.stream_mb_per_s is None:
         parts.append("no rate of one stream is published, so that the bytes after the first take no time")
     else:
@@ -127,7 +128,7 @@ def _published(latency: ReadLatency | None) -> str:
     if latency is None or latency.high_s is None:
         return "not known"
     if latency.low_s is None:
-        return f"{seconds(latency.high_s)} (published: less)"
+        return f"{seconds(latency.high_s)}, published as less"
     if latency.low_s == latency.high_s:
         return seconds(latency.high_s)
-    return f"{seconds(latency.high_s)} (published: {seconds(latency.low_s)} to {seconds(latency.high_s)})"
+    return f"{seconds(latency.high_s)}, published as {seconds(latency.low_s)} to {seconds(latency.high_s)}"

@@ -224,16 +224,13 @@ def _limits(ask: LustreAsk, choice: Choice, sized: Sized, training: TrainingCata
     needs, opens, read = ask.needs, ask.needs.demand.file_opens_per_s, ask.needs.demand.read_mb_per_s
     instances, client_mb, network_mb = needs.instances, choice.client_limit_mb_per_s, network_mb_per_s(ask.facts)
     disk = _disk(sized.read_mb_per_s, sized.gib)
-    network = Term("network", instances * network_mb, "{} instances x {} MB/s", (instances, network_mb))
+    network = Term("network", instances * network_mb, "{} x {} MB/s of one instance", (instances, network_mb))
     interfaces = choice.efa_interfaces
-    client = Term(
-        "client",
-        instances * client_mb,
-        "{} clients x {} MB/s over TCP with {} file servers"
-        if interfaces is None
-        else "{} clients x {} MB/s over EFA with {} connections each",
-        (instances, client_mb, sized.servers if interfaces is None else interfaces),
-    )
+    if interfaces is None:
+        form, count = "{} x {} MB/s of one client over TCP (file servers: {})", sized.servers
+    else:
+        form, count = "{} x {} MB/s of one client over EFA (connections: {})", interfaces
+    client = Term("client", instances * client_mb, form, (instances, client_mb, count))
     reads = [disk, network, client]
     if sized.metadata_iops is not None and opens and read is not None:
         granted = sized.metadata_iops * ask.lustre.opens_per_metadata_iops

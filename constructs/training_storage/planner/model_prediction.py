@@ -65,8 +65,8 @@ class Prediction:
         binds: Name of that limit, whether or not the demand reaches it.
         limits: Everything that bounds reads, the tightest first.
         data_wait_fraction: Share of the time that accelerators wait for data: max(0, 1 - supply / read demand).
-        data_wait_during_save_fraction: The same while an asynchronous save is written to Lustre as fast as it goes, and
-            reads get what it leaves of the disks; None where saves take nothing from reads.
+        data_wait_during_save_fraction: The same while an asynchronous save is written to Lustre at the rate that is
+            planned for it, and reads get what it leaves of the disks; None where saves take nothing from reads.
         data_wait_with_saves_fraction: Both together, each for its share of the time.
         checkpoint_mode: ``synchronous`` (saves stall training) or ``asynchronous`` (they overlap with it).
         checkpoint_interval_s: Training between two saves as planned: the given interval, or the recommended one.

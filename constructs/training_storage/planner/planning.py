@@ -16,7 +16,13 @@ from training_storage.planner.mounts import plan_node
 from training_storage.planner.prediction import predict
 from training_storage.planner.supply import outcome
 from training_storage.planner.tiers import choose_tiers
-from training_storage.planner.warnings import warn_stall_bound, warn_tiers, warn_unknown, warn_unused
+from training_storage.planner.warnings import (
+    warn_data_wait,
+    warn_stall_bound,
+    warn_tiers,
+    warn_unknown,
+    warn_unused,
+)
 from training_storage.planner.words import number
 from training_storage.units import Duration
 from training_storage.workload.model import Workload
@@ -69,6 +75,7 @@ def plan(workload: Workload, *, catalog: Catalog | None = None, run_length: Dura
     if draft.problems:
         raise PlanError(draft.problems)
     prediction = predict(draft, limits, result, lustre_plan)
+    warn_data_wait(draft, prediction, choice.tiers)
     parts = Parts(
         tiers=choice.tiers,
         lustre=lustre_plan,

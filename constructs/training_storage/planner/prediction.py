@@ -12,8 +12,12 @@ from training_storage.planner.model import LustrePlan
 from training_storage.planner.model_prediction import Prediction, SupplyLimit
 from training_storage.planner.prices import fleet_usd_per_hour
 from training_storage.planner.supply import Limits, Outcome, data_wait
+from training_storage.units import MB
 
 _BY_RATE = attrgetter("mb_per_s")
+
+_NOISE = 1e-9
+"""Shares of the time that differ by less are equal."""
 
 
 def predict(draft: Draft, limits: Limits, result: Outcome, lustre: LustrePlan | None) -> Prediction:
@@ -47,8 +51,7 @@ def predict(draft: Draft, limits: Limits, result: Outcome, lustre: LustrePlan | 
         ratio = effective_ratio(**cycle, asynchronous=saves.asynchronous) * (1 - (wait or 0.0))
         lost_s = lost_work_s(**cycle, asynchronous=saves.asynchronous)
         if saves.asynchronous and lustre is not None and wait is not None:
-            during = _wait_during_save(needs.demand.read_mb_per_s, supply, limits.write.mb_per_s, lustre)
-            with_saves = wait + (during - wait) * min(1.0, write_s / interval_s)
+            during, with_saves = _with_saves(draft, lustre, supply, wait, max(write_s, saves.longest_write_s))
     return Prediction(
         read_supply_mb_per_s=supply,
         binds=terms[0].name,
@@ -74,11 +77,27 @@ def predict(draft: Draft, limits: Limits, result: Outcome, lustre: LustrePlan | 
     )
 
 
-def _wait_during_save(read: float | None, supply: float, write: float, lustre: LustrePlan) -> float:
-    """Share of the time that accelerators wait while a save is written as fast as it goes.
+def _with_saves(
+    draft: Draft, lustre: LustrePlan, supply: float, wait: float, save_s: float
+) -> tuple[float | None, float | None]:
+    """Return the data wait while a save is written at the rate that is planned for it, and that of all the time.
 
     Reads and writes share the disks: a write takes as much of them as it takes of their write throughput, and reads
     get what is left. On S3 both have their own direction.
+
+    Args:
+        draft: The plan while it is written.
+        lustre: The file system.
+        supply: Reads that it delivers between saves.
+        wait: The data wait between saves.
+        save_s: A save that is spread over the time that it may take, or one that takes longer anyway.
     """
-    left = lustre.throughput_mb_per_s * max(0.0, 1 - write / lustre.write_throughput_mb_per_s)
-    return data_wait(read, min(supply, left)) or 0.0
+    saves = draft.needs.saves
+    if saves is None:
+        return None, None
+    writing = saves.checkpoint_bytes / MB / save_s
+    left = lustre.throughput_mb_per_s * max(0.0, 1 - writing / lustre.write_throughput_mb_per_s)
+    during = data_wait(draft.needs.demand.read_mb_per_s, min(supply, left)) or 0.0
+    if during <= wait + _NOISE:
+        return wait, wait
+    return during, wait + (during - wait) * min(1.0, save_s / saves.interval_at(save_s))

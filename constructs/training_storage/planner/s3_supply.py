@@ -87,13 +87,13 @@ def judge_s3(
     if s3_files:
         read_per_instance = min(rates.s3_files_client_bytes_per_s / MB, facts.ip_gbps * MB_PER_S_PER_GBPS)
     instances, requests = needs.instances, needs.read_requests_per_s
-    network = Term("network", instances * per_instance, "{} instances x {} MB/s", (instances, per_instance))
+    network = Term("network", instances * per_instance, "{} x {} MB/s of one instance", (instances, per_instance))
     moving: tuple[Term, ...] = (network,)
     if s3_files:
         ip, client = facts.ip_gbps * MB_PER_S_PER_GBPS, read_per_instance
         moving = (
-            Term("network", instances * ip, "{} instances x {} MB/s", (instances, ip)),
-            Term("client", instances * client, "{} clients x {} MB/s of S3 Files", (instances, client)),
+            Term("network", instances * ip, "{} x {} MB/s of one instance", (instances, ip)),
+            Term("client", instances * client, "{} x {} MB/s of one client of S3 Files", (instances, client)),
         )
     gets, puts = rates.get_requests_per_s_per_prefix, rates.put_requests_per_s_per_prefix
     get_mb = part_mb

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from training_storage.planner.demand import covers
+from training_storage.planner.demand import PART_BYTES, covers
 from training_storage.planner.draft import RANKING_REGION, Draft
+from training_storage.planner.latency import unit_bytes
 from training_storage.planner.lustre_plan import LustreResult, price_at
 from training_storage.planner.model import Tiers
+from training_storage.planner.model_prediction import LimitName, Prediction
 from training_storage.planner.supply import Outcome
 from training_storage.planner.tiers import TierChoice
 from training_storage.planner.words import listed, mb_per_s, percent, seconds, usd_per_month
@@ -104,3 +106,59 @@ def warn_stall_bound(draft: Draft, lustre: LustreResult) -> None:
         f"{usd_per_month(price)}; at max_write_time {usd_per_month(relaxed)}. Asynchronous saves "
         "(checkpoints.asynchronous: true) do not stall training",
     )
+
+
+_SAID: dict[LimitName, tuple[str, ...]] = {
+    "disk": ("lustre-too-small",),
+    "network": ("client-limit", "s3-too-small"),
+    "client": ("client-limit", "s3-too-small"),
+    "requests": ("s3-too-small",),
+    "opens": ("metadata-short",),
+    "latency": (),
+}
+"""Warnings that have the figures of a limit already."""
+
+_ADVISED = ("client-limit", "metadata-short")
+"""Those among them that say what lifts it, too."""
+
+
+def warn_data_wait(draft: Draft, prediction: Prediction, tiers: Tiers) -> None:
+    """Say that accelerators will wait for data, for what, and what would lift that."""
+    wait, demand = prediction.data_wait_fraction, draft.needs.demand.read_mb_per_s
+    if wait is None or demand is None or wait <= _SAME:
+        return
+    limit, there = prediction.limits[0], {warning.id for warning in draft.warnings}
+    said = next((each for each in _SAID[limit.name] if each in there), None)
+    why = f", as {said} says" if said else f" ({limit.because})"
+    advice = "" if said in _ADVISED else f"; {_lift(draft, limit.name, tiers)}"
+    draft.warn(
+        "data-wait",
+        f"accelerators wait for data {percent(wait)} of the time: reads need {mb_per_s(demand)} and get "
+        f"{mb_per_s(limit.mb_per_s)}, which {_BINDS[limit.name]} allows{why}{advice}",
+    )
+
+
+_BINDS: dict[LimitName, str] = {
+    "disk": "the throughput of the disks",
+    "network": "the network of the fleet",
+    "client": "what one client may move",
+    "requests": "the request rate of one S3 prefix",
+    "opens": "the rate of file opens",
+    "latency": "latency",
+}
+
+
+def _lift(draft: Draft, name: LimitName, tiers: Tiers) -> str:
+    """What the author can change to lift a limit."""
+    or_lustre = "" if tiers.hot == "lustre" else ", or hot_tier: lustre"
+    if name == "disk":
+        if draft.workload.lustre.storage_type == "INTELLIGENT_TIERING":
+            return "give a larger lustre.throughput_capacity"
+        return "give a larger lustre.storage_capacity or a higher lustre.per_unit_storage_throughput"
+    if name == "latency":
+        # A read brings one part at most: beyond it only more of them help.
+        larger = "" if unit_bytes(draft.needs) >= PART_BYTES else ", or larger samples and files,"
+        return f"more workers or prefetch of dataset.loader{larger} would lift it{or_lustre}"
+    if name == "requests":
+        return f"larger files, or shards of many samples, would lift it{or_lustre}"
+    return f"more instances, or a type with more network, would lift it{or_lustre}"
