@@ -6,9 +6,10 @@
     │   ├── PlanError                  a workload that can be read but not planned as asked
     │   └── CatalogError               a user's catalog or price file
     ├── RefusedError                   the operation looked, and the answer is no
-    └── AwsError                       AWS refused or failed
+    ├── AwsError                       AWS refused or failed
+    └── MissingExtraError              packages of an extra are not installed
 
-Exit codes of the command line follow the tree: 2 for ValidationError, 1 for RefusedError, 3 for
+Exit codes of the command line follow the tree: 2 for ValidationError and MissingExtraError, 1 for RefusedError, 3 for
 AwsError.
 """
 
@@ -129,3 +130,19 @@ class AwsError(TrainingStorageError):
         self.operation = operation
         self.code = code
         super().__init__(message)
+
+
+class MissingExtraError(TrainingStorageError):
+    """What was asked for needs packages that are not installed; they come with an extra of this one.
+
+    Attributes:
+        extra: Name of the extra such as ``report``.
+        module: The module that was not found.
+    """
+
+    def __init__(self, what: str, extra: str, module: str) -> None:
+        self.extra = extra
+        self.module = module
+        super().__init__(
+            f"{what} needs {module}, which is not installed; fix: pip install 'training-storage[{extra}]'"
+        )

@@ -1,0 +1,164 @@
+"""Tables about other answers: one step up and down, break-even, and where a sweep changes its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from training_storage.planner.words import listed, mb_per_s, number, percent
+from training_storage.report.chart_sweep import ANSWERS
+from training_storage.report.figures import UNKNOWN
+from training_storage.report.tables import Column, Row, Table, table
+
+if TYPE_CHECKING:
+    from training_storage.whatif.model import BreakEven, Figures, Span, Step, Sweep
+
+_ARROWS = {"up": "up", "down": "down", "sideways": "aside"}
+_ROWS_MOST = 60
+"""Rows of a table behind a chart: a bend and a border have one each, an even grid is thinned out."""
+
+
+def step_table(steps: Sequence[Step]) -> Table | None:
+    """Return every step with what it costs and what wait it removes or adds."""
+    columns = (
+        Column("Step"),
+        Column("Configuration"),
+        Column("USD a month", "number"),
+        Column("GPU wait", "number"),
+        Column("Verdict"),
+        Column("In the workload file", "code"),
+    )
+    rows = [
+        Row(
+            (
+                step_name(step),
+                "" if step.figures is None else step.option,
+                *_difference(step),
+                _verdict(step),
+                _keys(step),
+            )
+        )
+        for step in steps
+    ]
+    return table("One step up and one step down, as a difference from this plan", columns, rows, hide_caption=True)
+
+
+def step_name(step: Step) -> str:
+    """Return a step as a person calls it: ``Throughput up``."""
+    return f"{step.kind.capitalize()} {_ARROWS[step.direction]}"
+
+
+def _difference(step: Step) -> tuple[str, str]:
+    if step.difference is None:
+        return "", ""
+    wait = step.difference.gpu_wait_fraction
+    return (
+        UNKNOWN if step.difference.storage_monthly is None else f"{step.difference.storage_monthly:+,.0f}",
+        UNKNOWN if wait is None else "0 %" if abs(wait) < 1e-9 else f"{'+' if wait > 0 else '-'}{percent(abs(wait))}",
+    )
+
+
+def _verdict(step: Step) -> str:
+    missed = f". It misses what is asked for: {'; '.join(step.misses)}" if step.misses else ""
+    return f"{step.verdict}: {step.because}{missed}"
+
+
+def _keys(step: Step) -> str:
+    if step.figures is None:
+        return ""
+    return ", ".join(
+        f"{key}: {str(value).lower() if isinstance(value, bool) else value}" for key, value in step.changes.items()
+    )
+
+
+def point_table(found: BreakEven) -> Table | None:
+    """Return the numbers behind a break-even chart, thinned out."""
+    columns = (
+        Column("Reads", "number"),
+        Column("This plan, USD an hour", "number"),
+        Column("Step, USD an hour", "number"),
+    )
+    every = -(-len(found.points) // _ROWS_MOST)
+    marks = set(found.crossings_mb_per_s or ())
+    rows = [
+        Row((mb_per_s(point.read_mb_per_s), f"{point.plan_usd_per_hour:,.2f}", f"{point.step_usd_per_hour:,.2f}"))
+        for index, point in enumerate(found.points)
+        if index % every == 0 or index == len(found.points) - 1 or point.read_mb_per_s in marks
+    ]
+    return table(f"Storage and waiting accelerators: this plan beside {found.step}", columns, rows)
+
+
+def break_even_words(found: BreakEven) -> str:
+    """Return in a sentence who is cheaper where."""
+    if not found.segments:
+        return f"Not drawn, because this is not known: {listed(found.missing)}."
+    names = {"plan": "this plan", "step": "the step", "same": "neither"}
+    parts = [
+        f"from {number(each.from_mb_per_s)} to {mb_per_s(each.to_mb_per_s)} {names[each.cheaper]} is cheaper"
+        for each in found.segments
+    ]
+    return f"{listed(parts)[:1].upper()}{listed(parts)[1:]}."
+
+
+def span_table(sweep: Sweep) -> Table | None:
+    """Return where the hot tier changes."""
+    columns: tuple[Column, ...] = (Column("Values"), Column("Hot tier"), Column("Why not"))
+    rows = []
+    for span in sweep.tiers:
+        problems = sweep.points[span.first_index].problems
+        why = listed([f"{problem.path}: {problem.what}" for problem in problems[:3]])
+        rows.append(Row((_values(span), ANSWERS.get(span.answer, span.answer), why)))
+    if not any(row.cells[2] for row in rows):
+        columns, rows = columns[:2], [Row(row.cells[:2]) for row in rows]
+    return table(f"Where the hot tier changes over {sweep.field}", columns, rows)
+
+
+def sweep_table(sweep: Sweep) -> Table | None:
+    """Return the numbers behind the chart: by configuration, or by tier where configurations are many."""
+    spans = sweep.configurations if len(sweep.configurations) <= _ROWS_MOST else sweep.tiers
+    columns = (
+        Column("Values"),
+        Column("Configuration"),
+        Column("Storage at the first, USD a month", "number"),
+        Column("At the last", "number"),
+        Column("GPU wait at the last", "number"),
+    )
+    rows = []
+    for span in spans:
+        first, last = sweep.points[span.first_index].figures, sweep.points[span.last_index].figures
+        wait = None if last is None else last.gpu_wait_fraction
+        rows.append(
+            Row(
+                (
+                    _values(span),
+                    ANSWERS.get(span.answer, span.answer),
+                    _monthly(first),
+                    _monthly(last),
+                    UNKNOWN if wait is None else percent(wait),
+                )
+            )
+        )
+    return table(f"Configurations over {sweep.field}", columns, rows)
+
+
+def _values(span: Span) -> str:
+    return span.first if span.first == span.last else f"{span.first} to {span.last}"
+
+
+def _monthly(figures: Figures | None) -> str:
+    if figures is None:
+        return ""
+    return UNKNOWN if figures.storage_monthly is None else f"{figures.storage_monthly:,.0f}"
+
+
+def sweep_words(sweep: Sweep) -> str:
+    """Return what the chart leaves out: prices that are not known, and waiting where there is none."""
+    known = [point.figures for point in sweep.points if point.figures is not None]
+    unpriced = sorted({item for figures in known for item in figures.unpriced_storage})
+    parts = [f"Without what has no known price: {listed(unpriced)}."] if unpriced else []
+    waits = [figures.gpu_wait_fraction for figures in known]
+    if all(wait is None for wait in waits):
+        parts.append("Whether accelerators wait is not known.")
+    elif not any(waits):
+        parts.append("Accelerators wait at none of these values.")
+    return " ".join(parts)
