@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from training_storage.planner.cost.express import COPY_PART_BYTES, keeps_in_cache, refills_per_h, shared_cache_items
@@ -63,10 +64,9 @@ def _checkpoints(draft: Draft, parts: Parts, usage: Usage) -> Iterator[Item]:
         "are in infrequent access"
     )
     if hot != "none":
-        # FSx exports in parts that are not published; ``archive`` copies in parts of 256 MiB.
-        part = COPY_PART_BYTES if hot == "express" else 8 * MIB
-        puts = promoted * size * GIB / part
-        yield requests("s3.put_requests", "PUT: key versions go to the data lake", per_hour=puts)
+        # FSx exports in parts that are not published: 8 MiB are taken. ``archive`` copies in parts of 256 MiB.
+        pieces = math.ceil(size * GIB / COPY_PART_BYTES) if hot == "express" else usage.checkpoint_parts
+        yield requests("s3.put_requests", "PUT: key versions go to the data lake", per_hour=promoted * pieces)
         return
     pruned = usage.saves_per_h - promoted
     if lake.bucket is not None:
@@ -151,6 +151,9 @@ def _lists(draft: Draft, usage: Usage) -> Iterator[Item]:
     if usage.opens_per_h:
         lists = usage.opens_per_h * draft.catalog.object_storage.mountpoint_lists_per_open
         yield requests("s3.put_requests", "LIST: look-ups of files by Mountpoint", per_hour=lists)
+        draft.assume(
+            "Mountpoint looks a file up by a HEAD and a LIST each time it is opened, and a LIST costs as much as a PUT"
+        )
 
 
 def _through_shared_cache(draft: Draft, cache: SharedCachePlan, usage: Usage) -> Iterator[Item]:
