@@ -68,8 +68,12 @@ def lost_work_s(*, interval_s: float, write_s: float, mtbf_s: float, recovery_s:
         # 1 - h e^(-w/M) with h = x / (e^x - 1), as two parts of one sign: (1 - h) + h (1 - e^(-w/M)).
         grown = math.expm1(x)
         return found * mtbf_s * (_beyond_first_order(x) - x * math.expm1(-write_s / mtbf_s)) / grown
-    cycle = -math.expm1(-(interval_s + write_s) / mtbf_s)
-    return found * max(0.0, interval_s - mtbf_s * _beyond_first_order(-x) / cycle)
+    whole = (interval_s + write_s) / mtbf_s
+    ends = -math.expm1(-whole)
+    if x < 1:
+        return found * (interval_s - mtbf_s * _beyond_first_order(-x) / ends)
+    # The same, so that two nearly equal intervals are not subtracted where few cycles end.
+    return found * (-mtbf_s * math.expm1(-x) - interval_s * math.exp(-whole)) / ends
 
 
 def _decay(time_s: float, mtbf_s: float) -> float:
