@@ -76,7 +76,7 @@ def break_even(plan: Plan, step: Step, *, up_to_mb_per_s: float | None = None) -
     ours, theirs = _curve(plan, read, fleet), _curve(step.plan, read, fleet)
     roots = _roots(ours, theirs)
     end = up_to_mb_per_s or max(least, *(1.25 * root for root in roots if root <= _FARTHEST * least), 0.0)
-    segments = _segments(ours, theirs, roots, end)
+    segments = segments_of(ours, theirs, end)
     crossings = tuple(segment.from_mb_per_s for segment in segments[1:])
     now = read or 0.0
     extra = theirs.storage_usd_per_hour(now) - ours.storage_usd_per_hour(now)
@@ -183,10 +183,16 @@ def _quadratic(a: float, b: float, c: float) -> list[float]:
     return [0.0] if q == 0 else [q / a, c / q]
 
 
-def _segments(ours: Curve, theirs: Curve, roots: Iterable[float], end: float) -> tuple[Segment, ...]:
-    """Return who is cheaper from 0 to the end; ranges with the same answer are one."""
+def segments_of(ours: Curve, theirs: Curve, end: float) -> tuple[Segment, ...]:
+    """Return who is cheaper from no reads to the end of a range; neighbours always differ, and nothing is left out.
+
+    Args:
+        ours: Curve of the plan.
+        theirs: Curve of the step, of the same fleet.
+        end: End of the range, MB/s.
+    """
     bends = (ours.read_supply_mb_per_s, theirs.read_supply_mb_per_s)
-    borders = sorted({0.0, end, *(each for each in (*roots, *bends) if 0 < each < end)})
+    borders = sorted({0.0, end, *(each for each in (*_roots(ours, theirs), *bends) if 0 < each < end)})
     found: list[Segment] = []
     for low, high in pairwise(borders):
         answer = _cheaper(ours, theirs, (low + high) / 2)

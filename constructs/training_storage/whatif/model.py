@@ -302,7 +302,11 @@ class Sweep:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain data, every key always present."""
-        return _mapping(self)
+        plain = _mapping(self)
+        plain["points"] = [
+            {**_mapping(point), "problems": [problem.to_dict() for problem in point.problems]} for point in self.points
+        ]
+        return plain
 
 
 def _mapping(value: object) -> dict[str, object]:
