@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from training_storage.cli.render_cost import cost_lines, cost_notes
+from training_storage.planner.draft import RANKING_REGION
 from training_storage.planner.words import number
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ def render_plan(plan: Plan, *, width: int = 100, color: bool = False) -> str:
     if plan.lustre is not None:
         page.lustre(plan.lustre, plan)
     page.object_storage(plan)
+    page.cost(plan)
     page.decisions(plan)
     page.places(plan)
     if plan.lustre is not None and plan.lustre.links:
@@ -165,9 +168,18 @@ class _Page:
         if lustre.metadata_mode is not None and lustre.metadata_iops is not None:
             self.item("metadata", f"{number(lustre.metadata_iops)} IOPS, {lustre.metadata_mode}")
         self.item("servers", f"{number(lustre.servers)}, {number(lustre.ip_addresses)} addresses in the subnet")
-        if lustre.ranking_usd_per_month is not None:
+        region = plan.workload.region
+        if lustre.ranking_usd_per_month is not None and region != RANKING_REGION:
             price = f"{lustre.ranking_usd_per_month:,.0f} USD a month for storage and metadata"
-            self.item("ranked at", f"{price}, by the prices of us-east-1; not an estimate of your bill")
+            self.item(
+                "ranked at", f"{price}, by the prices of {RANKING_REGION}; the bill counts those of {region} alone"
+            )
+
+    def cost(self, plan: Plan) -> None:
+        self.heading(f"What it costs, USD by the prices of {plan.cost.region}")
+        self._lines.extend(cost_lines(plan.cost, width=self._width))
+        for name, text in cost_notes(plan.cost):
+            self.item(name, text)
 
     def decisions(self, plan: Plan) -> None:
         for verdict, title in (("chosen", "Chosen, and why"), ("rejected", "Rejected, and why")):
