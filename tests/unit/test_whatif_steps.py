@@ -1,0 +1,405 @@
+"""Steps: each is a legal plan one step away, what it says is what its plan says, and a step up never adds wait."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, assume, given, settings
+
+from tests.strategies import Data, dump_workload, workload_dicts
+from tests.unit._planner import CATALOG, SAVES, make, planned
+from training_storage.catalog import load_catalog
+from training_storage.errors import PlanError
+from training_storage.planner import Plan, plan
+from training_storage.units import Duration
+from training_storage.whatif import Step, steps
+from training_storage.whatif.figures import difference_of, figures_of, unpriced_differences
+from training_storage.workload import load_workload, parse_workload, workload_from_dict
+
+ROOT = Path(__file__).resolve().parents[2]
+NOISE = 1e-9
+_SETTINGS = settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], derandomize=True
+)
+LUSTRE = {"hot_tier": "lustre", "compute.instance_count": 8}
+
+
+def example(name: str) -> Plan:
+    """Return the plan of an example."""
+    return plan(load_workload(ROOT / "examples" / f"{name}.yaml"))
+
+
+def step(made: Plan, kind: str, direction: str) -> Step:
+    """Return one step of a plan."""
+    return next(each for each in steps(made) if (each.kind, each.direction) == (kind, direction))
+
+
+def tier(made: Plan, hot: str) -> Step:
+    """Return the step to another hot tier."""
+    return next(each for each in steps(made) if each.figures is not None and each.figures.hot == hot)
+
+
+def planned_or_none(data: Data) -> Plan | None:
+    """Return the plan of random data; None where there is none."""
+    try:
+        return plan(workload_from_dict(data))
+    except PlanError:
+        return None
+
+
+# Every step
+
+
+@settings(_SETTINGS, max_examples=80)
+@given(workload_dicts())
+def test_one_step_up_never_raises_the_wait(data: Data) -> None:
+    made = planned_or_none(data)
+    assume(made is not None)
+    assert made is not None
+    before = made.prediction
+    for each in steps(made):
+        if each.kind == "tier" or each.direction != "up" or each.plan is None or each.difference is None:
+            continue
+        after = each.plan.prediction
+        for now, then in (
+            (before.data_wait_fraction, after.data_wait_fraction),
+            (before.checkpoint_stall_fraction, after.checkpoint_stall_fraction),
+            (before.gpu_wait_fraction, after.gpu_wait_fraction),
+        ):
+            assert (now is None) is (then is None)
+            assert now is None or then is None or then <= now + NOISE
+        assert after.read_supply_mb_per_s >= before.read_supply_mb_per_s * (1 - NOISE)
+
+
+@settings(_SETTINGS, max_examples=60)
+@given(workload_dicts())
+def test_steps_are_what_a_file_with_their_keys_gives(data: Data) -> None:
+    made = planned_or_none(data)
+    assume(made is not None)
+    assert made is not None
+    found = steps(made)
+    assert [each.kind for each in found] == ["throughput", "throughput", "capacity", "capacity", "tier", "tier"]
+    for each in found:
+        if each.plan is None:
+            assert (each.figures, each.difference, each.changes, each.verdict) == (None, None, {}, "not possible")
+            assert each.because
+            continue
+        written: Data = {**data}
+        for path, value in each.changes.items():
+            section, _, key = path.rpartition(".")
+            if section:
+                written[section] = {**written.get(section, {}), key: value}
+            else:
+                written[key] = value
+        again = plan(parse_workload(dump_workload(written)))
+        assert again.to_json() == each.plan.to_json()
+        check_one_step(made, each)
+
+
+def check_one_step(made: Plan, each: Step) -> None:
+    """Nothing but what the step names is another one: type, EFA, and for a capacity step the tier."""
+    assert each.plan is not None
+    if each.kind == "tier":
+        assert each.plan.tiers.hot != made.tiers.hot
+        return
+    before, after = made.lustre, each.plan.lustre
+    assert before is not None
+    assert after is not None
+    same = ("deployment_type", "storage_type", "efa", "file_system_type_version", "links")
+    assert [getattr(after, name) for name in same] == [getattr(before, name) for name in same]
+    way = 1 if each.direction == "up" else -1
+    if each.kind == "capacity":
+        assert after.per_unit_storage_throughput == before.per_unit_storage_throughput
+        assert (after.storage_capacity_gib or 0) * way > (before.storage_capacity_gib or 0) * way
+    else:
+        assert after.throughput_mb_per_s * way >= before.throughput_mb_per_s * way
+        if before.storage_capacity_gib is not None:
+            assert (after.storage_capacity_gib or 0) >= before.storage_capacity_gib
+            assert after.per_unit_storage_throughput is not None
+            assert before.per_unit_storage_throughput is not None
+            assert after.per_unit_storage_throughput * way > before.per_unit_storage_throughput * way
+
+
+@settings(_SETTINGS, max_examples=80)
+@given(workload_dicts())
+def test_verdicts_follow_from_the_figures(data: Data) -> None:
+    made = planned_or_none(data)
+    assume(made is not None)
+    assert made is not None
+    for each in steps(made):
+        found = each.difference
+        if found is None:
+            continue
+        storage, waits, net = found.storage_hourly, found.gpu_wait_fraction, found.net_usd_per_hour
+        if storage is None or waits is None:
+            assert each.verdict == "not known"
+            continue
+        cheaper, dearer = storage < -1e-6, storage > 1e-6
+        slower, faster = waits > NOISE, waits < -NOISE
+        expected = {
+            "pays": net is not None and net < 0 and ((dearer and faster) or (cheaper and slower)),
+            "does not pay": net is not None and net >= 0 and ((dearer and faster) or (cheaper and slower)),
+            "not known": net is None and ((dearer and faster) or (cheaper and slower)),
+            "cheaper and no slower": cheaper and not slower,
+            "dearer and no faster": dearer and not (slower or faster),
+            "dearer and slower": dearer and slower,
+            "slower at the same price": not (dearer or cheaper) and slower,
+            "faster at the same price": not (dearer or cheaper) and faster,
+            "no difference": not (dearer or cheaper or slower or faster),
+        }
+        assert [verdict for verdict, true in expected.items() if true] == [each.verdict]
+        if each.kind == "tier":
+            assert (each.direction == "up") is (dearer and not slower)
+            assert (each.direction == "down") is (cheaper and not faster)
+
+
+def test_differences_are_those_of_the_two_plans() -> None:
+    made = example("vision-small-files")
+    found = step(made, "throughput", "down")
+    assert found.plan is not None
+    assert found.difference is not None
+    before, after = figures_of(made), figures_of(found.plan)
+    assert found.figures == after
+    assert found.difference == difference_of(made, found.plan)
+    assert found.difference.storage_hourly == pytest.approx((after.storage_hourly or 0) - (before.storage_hourly or 0))
+    assert found.difference.storage_monthly == pytest.approx(
+        (after.storage_monthly or 0) - (before.storage_monthly or 0)
+    )
+    waits = (after.gpu_wait_fraction or 0) - (before.gpu_wait_fraction or 0)
+    assert waits > 0.1
+    fleet = 32 * (CATALOG.prices.usd("ec2.p5.48xlarge", "us-east-1") or 0)
+    assert found.difference.idle_gpu_usd_per_hour == pytest.approx(waits * fleet)
+    assert found.difference.net_usd_per_hour == pytest.approx((found.difference.storage_hourly or 0) + waits * fleet)
+    assert found.verdict == "does not pay"
+
+
+# Which step
+
+
+def test_throughput_goes_to_the_next_tier_at_the_same_capacity() -> None:
+    made = planned({**LUSTRE, "lustre.per_unit_storage_throughput": 250, "lustre.storage_capacity": "4800 GiB"})
+    up, down = step(made, "throughput", "up"), step(made, "throughput", "down")
+    assert up.changes == {
+        "lustre.per_unit_storage_throughput": 500,
+        "lustre.storage_capacity": "4800 GiB",
+        "lustre.efa": False,
+    }
+    assert (up.option, down.option) == ("4,800 GiB at 500 MB/s per TiB", "4,800 GiB at 125 MB/s per TiB")
+
+
+def test_where_the_other_tier_has_larger_steps_capacity_grows_with_it() -> None:
+    # FSx for Lustre User Guide: with EFA steps of 9,600 GiB at 500 and of 19,200 GiB at 250 MB/s per TiB.
+    made = example("llama3-70b")
+    assert made.lustre is not None
+    assert made.lustre.storage_capacity_gib == 67_200
+    down = step(made, "throughput", "down")
+    assert down.changes["lustre.storage_capacity"] == f"{math.ceil(67_200 / 19_200) * 19_200} GiB"
+
+
+def test_what_the_file_says_already_is_not_written_again() -> None:
+    made = planned({**LUSTRE, "lustre.per_unit_storage_throughput": 250, "lustre.efa": False})
+    assert set(step(made, "capacity", "up").changes) == {"lustre.storage_capacity"}
+    assert set(step(made, "throughput", "up").changes) == {
+        "lustre.per_unit_storage_throughput",
+        "lustre.storage_capacity",
+    }
+
+
+def test_capacity_goes_to_the_legal_ones_beside_it() -> None:
+    made = planned({**LUSTRE, "dataset.size": "1 GB", "lustre.storage_capacity": "2400 GiB"})
+    assert step(made, "capacity", "up").changes["lustre.storage_capacity"] == "4800 GiB"
+    assert step(made, "capacity", "down").changes["lustre.storage_capacity"] == "1200 GiB"
+
+
+def test_a_capacity_that_does_not_hold_what_is_hot_is_no_step() -> None:
+    made = planned({**LUSTRE, "dataset.size": "2 TB"})
+    down = step(made, "capacity", "down")
+    assert down.verdict == "not possible"
+    assert down.because == "1,200 GiB do not hold the 2,328 GiB that have to be hot"
+
+
+def test_a_file_system_that_is_too_small_as_given_may_still_grow() -> None:
+    made = planned({**LUSTRE, "dataset.size": "20 TB", "lustre.storage_capacity": "2400 GiB"})
+    assert step(made, "capacity", "up").figures is not None
+    assert step(made, "throughput", "up").figures is not None
+    assert step(made, "capacity", "down").verdict == "not possible"
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "direction", "because"),
+    [
+        ({}, "throughput", "up", "S3 has no throughput to buy: it grows with the fleet; "),
+        ({}, "capacity", "down", "S3 holds what is put there: no capacity is bought"),
+        (
+            {"hot_tier": "express", "dataset.interface": "object"},
+            "throughput",
+            "down",
+            "S3 Express has no throughput to buy: it grows with the fleet; ",
+        ),
+        (
+            {**LUSTRE, "lustre.per_unit_storage_throughput": 1000},
+            "throughput",
+            "up",
+            "1000 MB/s per TiB is the highest tier of PERSISTENT_2 SSD",
+        ),
+        (
+            {**LUSTRE, "lustre.per_unit_storage_throughput": 125},
+            "throughput",
+            "down",
+            "125 MB/s per TiB is the lowest tier of PERSISTENT_2 SSD",
+        ),
+        (
+            {**LUSTRE, "lustre.deployment_type": "SCRATCH_2"},
+            "throughput",
+            "up",
+            "SCRATCH_2 SSD has one throughput per TiB; more of it comes with more capacity",
+        ),
+        (
+            {**LUSTRE, "dataset.size": "1 GB", "lustre.storage_capacity": "1200 GiB"},
+            "capacity",
+            "down",
+            "1,200 GiB is the smallest file system of this type and tier",
+        ),
+        (
+            {**LUSTRE, "lustre.storage_type": "INTELLIGENT_TIERING", "lustre.links": []},
+            "capacity",
+            "up",
+            "INTELLIGENT_TIERING grows and shrinks with the data: no capacity is bought",
+        ),
+        (
+            {**LUSTRE, "lustre.storage_type": "INTELLIGENT_TIERING", "lustre.links": []},
+            "throughput",
+            "down",
+            "4,000 MB/s are the least of INTELLIGENT_TIERING",
+        ),
+    ],
+)
+def test_a_step_that_does_not_exist_says_why(changes: dict[str, Any], kind: str, direction: str, because: str) -> None:
+    found = step(planned(changes), kind, direction)
+    assert found.verdict == "not possible"
+    assert found.because.startswith(because)
+
+
+def test_the_tiers_of_the_region_bound_the_steps() -> None:
+    here = {"region": "ca-west-1", "availability_zone_id": "caw1-az1"}
+    made = planned({**LUSTRE, **here, "lustre.per_unit_storage_throughput": 250})
+    up = step(made, "throughput", "up")
+    assert up.because == "250 MB/s per TiB is the highest tier of PERSISTENT_2 SSD that ca-west-1 offers"
+
+
+def test_throughput_that_is_bought_goes_by_its_step() -> None:
+    made = planned(
+        {
+            **LUSTRE,
+            "lustre.storage_type": "INTELLIGENT_TIERING",
+            "lustre.links": [],
+            "lustre.throughput_capacity": 8000,
+        }
+    )
+    assert step(made, "throughput", "up").changes["lustre.throughput_capacity"] == 12000
+    assert step(made, "throughput", "down").changes["lustre.throughput_capacity"] == 4000
+
+
+def test_what_is_there_already_is_not_changed() -> None:
+    made = example("existing-everything")
+    for each in steps(made)[:4]:
+        assert each.because == "fs-0a1b2c3d4e5f60718 is there already: a plan does not change it"
+
+
+def test_another_tier_that_no_legal_plan_has_says_what_the_planner_says() -> None:
+    made = planned({"region": "us-west-1", "availability_zone_id": "usw1-az1"})
+    found = steps(made)[-1]
+    assert found.kind == "tier"
+    assert found.because.startswith("hot_tier: usw1-az1 has no S3 Express One Zone")
+
+
+# What a verdict says
+
+
+def test_shortfalls_of_a_cheaper_step_stand_beside_its_verdict() -> None:
+    down = step(example("llama3-70b"), "capacity", "down")
+    assert down.verdict == "cheaper and no slower"
+    assert down.misses == ("the file system as given misses 1,008 MB/s of 29,133 MB/s",)
+    assert "lustre-too-small" in down.new_warnings
+
+
+def test_without_a_price_of_a_tier_nothing_is_known() -> None:
+    made = planned({"region": "us-west-2", "availability_zone_id": "usw2-az1"})
+    found = tier(made, "lustre")
+    assert found.plan is not None
+    assert found.difference is not None
+    assert any(item.startswith("lustre.") for item in unpriced_differences(made, found.plan))
+    assert (found.difference.storage_hourly, found.difference.net_usd_per_hour) == (None, None)
+    assert (found.verdict, found.direction) == ("not known", "sideways")
+    assert found.because.startswith("no price for ")
+
+
+def test_items_without_a_price_that_both_have_drop_out() -> None:
+    made = example("vision-small-files")
+    found = step(made, "throughput", "up")
+    assert found.plan is not None
+    assert found.difference is not None
+    assert made.cost.unpriced
+    assert unpriced_differences(made, found.plan) == ()
+    assert found.difference.storage_hourly is not None
+
+
+def test_without_a_price_of_the_fleet_the_verdict_names_the_price_from_which_it_pays() -> None:
+    made = example("vision-small-files")
+    workload = replace_purchase(made)
+    spot = plan(workload, catalog=made.catalog)
+    found = step(spot, "throughput", "down")
+    assert found.difference is not None
+    assert found.difference.idle_gpu_usd_per_hour is None
+    assert found.verdict == "not known"
+    saved, waits = -(found.difference.storage_hourly or 0), found.difference.gpu_wait_fraction or 0
+    assert f"it pays up to {saved / waits:,.2f} USD an hour" in found.because
+
+
+def replace_purchase(made: Plan) -> Any:
+    from training_storage.workload import change_workload
+
+    return change_workload(made.workload, {"compute.purchase": "spot"})
+
+
+def test_without_reads_and_saves_no_wait_is_known() -> None:
+    made = planned({**LUSTRE, "dataset.read_rate": None})
+    found = step(made, "capacity", "up")
+    assert found.difference is not None
+    assert found.difference.gpu_wait_fraction is None
+    assert found.verdict == "not known"
+    assert found.because.endswith("reads and saves are not known, so that no wait is")
+
+
+def test_the_length_of_the_run_and_the_catalog_count_for_the_steps_too(tmp_path: Path) -> None:
+    file = tmp_path / "prices.json"
+    file.write_text(
+        '{"prices": {"us-east-1": {"lustre.PERSISTENT_2.SSD.500": {"usd": 1.0, "unit": "GiB-month"}}}}',
+        encoding="utf-8",
+    )
+    catalog = load_catalog(file)
+    workload = make({**LUSTRE, "lustre.per_unit_storage_throughput": 250, "checkpoints": SAVES})
+    made = plan(workload, catalog=catalog, run_length=Duration(86400))
+    up = step(made, "throughput", "up")
+    assert up.plan is not None
+    assert up.plan.cost.run_h == 24
+    line = next(each for each in up.plan.cost.lines if each.item == "lustre.PERSISTENT_2.SSD.500")
+    assert line.unit_price == 1.0
+
+
+def test_a_step_as_plain_data_has_every_key_and_no_plan() -> None:
+    found = step(example("vision-small-files"), "capacity", "up").to_dict()
+    assert set(found) == {
+        "kind", "direction", "option", "changes", "figures", "difference", "verdict", "because", "misses",
+        "new_warnings",
+    }  # fmt: skip
+
+
+def test_a_plan_whose_bill_has_no_storage_line_costs_nothing_there() -> None:
+    made = planned()
+    bare = replace(made, cost=replace(made.cost, lines=(), storage_hourly=None, storage_monthly=None))
+    assert (figures_of(bare).storage_hourly, figures_of(bare).storage_monthly) == (0.0, 0.0)
