@@ -61,6 +61,8 @@ _LUSTRE: Final = Question("AmazonFSx", (("regionCode", REGION), ("fileSystemType
 _S3: Final = Question("AmazonS3", (("regionCode", REGION),))
 _NAT: Final = Question("AmazonEC2", (("regionCode", REGION), ("productFamily", "NAT Gateway")))
 _ENDPOINT: Final = Question("AmazonVPC", (("regionCode", REGION), ("productFamily", "VpcEndpoint")))
+_VPC: Final = Question("AmazonVPC", (("regionCode", REGION),))
+"""Public addresses have no product family."""
 _KMS: Final = Question("awskms", (("regionCode", REGION),))
 _TRANSFER: Final = Question("AWSDataTransfer", (("fromRegionCode", REGION), ("transferType", "IntraRegion")))
 
@@ -108,6 +110,7 @@ ITEMS: Final[tuple[Item, ...]] = (
     Item("data_transfer.cross_zone", "GB", _TRANSFER, (_usage("DataTransfer-Regional-Bytes"),), "GB"),
     Item("nat.gateway", "hour", _NAT, (_usage("NatGateway-Hours"),), "Hrs"),
     Item("nat.data_processed", "GB", _NAT, (_usage("NatGateway-Bytes"),), "GB"),
+    Item("vpc.public_ipv4", "hour", _VPC, (_usage("PublicIPv4:InUseAddress"),), "Hrs"),
     Item("vpc.interface_endpoint", "hour", _ENDPOINT, (_usage("VpcEndpoint-Hours"),), "Hrs"),
     Item("vpc.interface_endpoint_data", "GB", _ENDPOINT, (_usage("VpcEndpoint-Bytes"),), "GB"),
     Item("kms.key", "month", _KMS, ({"usagetype": "[a-z0-9-]+-KMS-Keys"},), "Keys?"),
