@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from training_storage.errors import Problem, ValidationError
 from training_storage.units import Duration, Rate, Size
 from training_storage.workload.model import Workload
-from training_storage.workload.section import Field, Section
+from training_storage.workload.section import Field, Section, join_path
 
 Kind = Literal["count", "number", "size", "rate", "duration"]
 Quantity = int | float | Size | Rate | Duration
@@ -157,7 +157,7 @@ def refuse_conflict(field: NumericField, given: Mapping[str, Any], value: Quanti
     for parent in parents:
         place = place.get(parent) if isinstance(place, Mapping) else None
     beside = {name: each for name, each in place.items() if name != key} if isinstance(place, Mapping) else {}
-    before = set(field.section.keys_together(beside))
+    before = set(field.section.keys_together(beside)) if isinstance(place, Mapping) else set()
     problems = [each for each in field.section.keys_together({**beside, key: value}) if each not in before]
     if problems:
         prefix = ".".join(parents)
@@ -171,7 +171,7 @@ def refuse_conflict(field: NumericField, given: Mapping[str, Any], value: Quanti
             if each.path == key
             else Problem(
                 what=each.what,
-                path=f"{prefix}.{each.path}" if prefix else each.path,
+                path=join_path(prefix, each.path),
                 allowed=each.allowed,
                 fix=each.fix,
             )
