@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from training_storage.cli.render_cost import cost_lines, cost_notes
+from training_storage.cli.render_prediction import HEADING, prediction_notes
 from training_storage.planner.draft import RANKING_REGION
 from training_storage.planner.words import number
 
@@ -45,6 +46,7 @@ def render_plan(plan: Plan, *, width: int = 100, color: bool = False) -> str:
     )
     page.warnings(plan)
     page.demand(plan)
+    page.prediction(plan)
     if plan.lustre is not None:
         page.lustre(plan.lustre, plan)
     page.object_storage(plan)
@@ -130,6 +132,11 @@ class _Page:
     def demand(self, plan: Plan) -> None:
         self.heading("Demand and plan")
         self.table((("", "needed", "planned"), *_demand_rows(plan.demand, plan)))
+
+    def prediction(self, plan: Plan) -> None:
+        self.heading(HEADING)
+        for name, text in prediction_notes(plan):
+            self.item(name, text)
 
     def object_storage(self, plan: Plan) -> None:
         workload = plan.workload
