@@ -20,7 +20,7 @@ export PATH := $(BIN):$(PATH)
 export NODE_NO_WARNINGS := 1
 export CDK_DISABLE_CLI_TELEMETRY := true
 
-.PHONY: help setup deploy test lint types floors unit slow bench constraints clean
+.PHONY: help setup deploy test lint types floors unit slow browser bench constraints clean
 
 help:
 	@grep -E '^# make' Makefile | sed 's/^# //'
@@ -63,8 +63,12 @@ floors: setup
 unit: setup
 	CDK_VALIDATION=false pytest -q -m "not slow" -n 2 --dist loadfile $(PYTEST_ARGS)
 
-slow: setup
+slow: setup browser
 	CDK_VALIDATION=false pytest -q -m slow -n 2 $(PYTEST_ARGS)
+
+# What tests of the report open it with: a Chromium and its driver, from PATH or from Debian's packages.
+browser:
+	@tools/browser.sh >/dev/null
 
 bench: setup
 	"$(BIN)/python" benchmarks/run.py

@@ -35,6 +35,9 @@ _LOGARITHMIC_FROM: Final = 50.0
 """A range whose ends are so many times apart gets a logarithmic axis."""
 
 
+_TICKS_LEAST: Final = 3
+
+
 def value_text(value: float, unit: str) -> str:
     """Return a value of a sweep with its unit.
 
@@ -166,6 +169,8 @@ def _ticks(first: float, last: float, most: int, *, logarithmic: bool) -> list[f
 
     locator = LogLocator(numticks=most + 1) if logarithmic else MaxNLocator(most, steps=[1, 2, 2.5, 5, 10])
     ticks = [float(tick) for tick in locator.tick_values(first, last) if first <= tick <= last]
+    if logarithmic and len(ticks) < _TICKS_LEAST:
+        ticks = [tick for tick in LogLocator(subs=(1.0, 3.0)).tick_values(first, last) if first <= tick <= last]
     return ticks if len(ticks) > 1 else [first, last]
 
 

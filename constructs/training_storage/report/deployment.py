@@ -178,6 +178,8 @@ def _lustre(plan: Plan, lustre: LustrePlan) -> Part:
         lines.append(Line(f"{number(lustre.metadata_iops)} metadata IOPS"))
     if not there:
         lines.append(Line(f"{number(lustre.ip_addresses)} addresses in the subnet"))
+    elif lustre.links:
+        lines.append(Line(f"{len(lustre.links)} link{'' if len(lustre.links) == 1 else 's'} to S3 made anew"))
     return Part(title="FSx for Lustre", lines=tuple(lines), is_there=there is not None)
 
 
