@@ -11,23 +11,31 @@ if TYPE_CHECKING:
     import argparse
 
     from training_storage.planner.model import Plan
+    from training_storage.units import Duration
+
+TEXT_OR_JSON: tuple[str, ...] = ("text", "json")
 
 
-def add_workload_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare FILE, --format and --catalog."""
-    parser.add_argument("file", metavar="FILE", type=_name, help="workload file, YAML")
-    add_format_argument(parser)
+def add_workload_arguments(parser: argparse.ArgumentParser, formats: tuple[str, ...] = TEXT_OR_JSON) -> None:
+    """Declare FILE, --format and --catalog.
+
+    Args:
+        parser: The parser of the command.
+        formats: Forms that the command prints.
+    """
+    parser.add_argument("file", metavar="FILE", type=file_name, help="workload file, YAML")
+    add_format_argument(parser, formats)
     parser.add_argument(
         "--catalog",
         metavar="FILE",
-        type=lambda name: Path(_name(name)),
+        type=lambda name: Path(file_name(name)),
         action="append",
         default=[],
         help="catalog file that corrects or adds facts; may be given several times, a later one wins",
     )
 
 
-def _name(name: str) -> str:
+def file_name(name: str) -> str:
     """Return the name of a file; an empty one, such as that of an unset shell variable, would mean the folder."""
     from argparse import ArgumentTypeError
 
@@ -46,17 +54,32 @@ def region(name: str) -> str:
     return name
 
 
-def add_format_argument(parser: argparse.ArgumentParser) -> None:
+def length_of_time(text: str) -> Duration:
+    """Return a length of time such as ``14d``, as a workload file has it."""
+    from argparse import ArgumentTypeError
+
+    from training_storage.workload.fields import duration
+    from training_storage.workload.section import Refused
+
+    try:
+        return duration(text)
+    except Refused as error:
+        (problem,) = error.problems
+        raise ArgumentTypeError(f"{text!r} {problem.what}; allowed: {problem.allowed}, such as 14d") from None
+
+
+def add_format_argument(parser: argparse.ArgumentParser, formats: tuple[str, ...] = TEXT_OR_JSON) -> None:
     """Declare --format."""
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="form of the result (default: text)")
+    parser.add_argument("--format", choices=formats, default="text", help="form of the result (default: text)")
 
 
-def read_plan(file: str, catalog_files: list[Path]) -> Plan:
+def read_plan(file: str, catalog_files: list[Path], run_length: Duration | None = None) -> Plan:
     """Return the plan of a workload file.
 
     Args:
         file: The workload file.
         catalog_files: Catalog files, a later one over an earlier one. Empty: the facts of the package.
+        run_length: How long one run trains, for its cost. Left out: as ``plan`` takes it.
 
     Raises:
         WorkloadError: The file cannot be read as a workload.
@@ -70,6 +93,6 @@ def read_plan(file: str, catalog_files: list[Path]) -> Plan:
     catalog = load_catalog(*catalog_files)
     workload, lines = load_workload_with_lines(file, catalog)
     try:
-        return plan(workload, catalog=catalog)
+        return plan(workload, catalog=catalog, run_length=run_length)
     except PlanError as error:
         raise PlanError(lines.locate(error.problems)) from None

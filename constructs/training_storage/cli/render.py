@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Final
 
 from training_storage.cli.render_cost import cost_lines, cost_notes
 from training_storage.cli.render_prediction import HEADING, prediction_notes
+from training_storage.cli.render_whatif import STEPS_HEADING, steps_lines
 from training_storage.planner.draft import RANKING_REGION
 from training_storage.planner.words import number
 
 if TYPE_CHECKING:
     from training_storage.planner.model import Demand, LinkPlan, LustrePlan, MountPlan, Plan
+    from training_storage.whatif.model import Step
 
 _TIERS: Final = {
     "none": "S3 alone, no hot tier",
@@ -28,13 +30,14 @@ _BOLD: Final = "1"
 _YELLOW: Final = "1;33"
 
 
-def render_plan(plan: Plan, *, width: int = 100, color: bool = False) -> str:
+def render_plan(plan: Plan, *, width: int = 100, color: bool = False, steps: Sequence[Step] = ()) -> str:
     """Return the plan as text.
 
     Args:
         plan: The plan.
         width: Columns to write for.
         color: Whether to mark headings and warnings with terminal colours.
+        steps: Configurations one step away (``whatif.steps``). Left out: the text has no such part.
     """
     page = _Page(width, color)
     page.paragraph(_headline(plan), style=_BOLD)
@@ -51,6 +54,7 @@ def render_plan(plan: Plan, *, width: int = 100, color: bool = False) -> str:
         page.lustre(plan.lustre, plan)
     page.object_storage(plan)
     page.cost(plan)
+    page.steps(plan, steps)
     page.decisions(plan)
     page.places(plan)
     if plan.lustre is not None and plan.lustre.links:
@@ -187,6 +191,12 @@ class _Page:
         self._lines.extend(cost_lines(plan.cost, width=self._width))
         for name, text in cost_notes(plan.cost):
             self.item(name, text)
+
+    def steps(self, plan: Plan, steps: Sequence[Step]) -> None:
+        if steps:
+            self.heading(STEPS_HEADING)
+            self._lines.extend(steps_lines(plan, steps, width=self._width))
+            self._wrap("--what-if says what to write for a step, and from which reads on it pays", "  ", "    ")
 
     def decisions(self, plan: Plan) -> None:
         for verdict, title in (("chosen", "Chosen, and why"), ("rejected", "Rejected, and why")):

@@ -90,6 +90,15 @@ def report_usage(error: UsageError, *, as_json: bool) -> int:
     return EXIT_INPUT
 
 
+def report_output(file: str, error: OSError, *, as_json: bool) -> int:
+    """Print why a file cannot be written and return the exit code."""
+    message = f"{file} cannot be written: {error.strerror or error}"
+    if as_json:
+        _print_json("OutputError", message, (), {})
+    print(f"error: {message}", file=sys.stderr)
+    return EXIT_OUTPUT
+
+
 def report_bug(error: Exception, *, as_json: bool) -> int:
     """Print one line about an exception that nobody expected, and return the exit code."""
     said = " ".join(str(error).split())

@@ -18,7 +18,16 @@ _SAME_SHARE = 1e-9
 _SAME_USD = 1e-6
 """Two amounts of USD an hour that differ by less are equal."""
 
-_SHORTFALLS = frozenset({"lustre-too-small", "client-limit", "metadata-short", "s3-too-small", "express-buckets-short"})
+_SHORTFALLS = frozenset(
+    {
+        "lustre-too-small",
+        "client-limit",
+        "metadata-short",
+        "s3-too-small",
+        "express-buckets-short",
+        "express-too-slow",
+    }
+)
 """Ids of warnings that name a part of the demand which a configuration misses."""
 
 
