@@ -492,3 +492,21 @@ def test_restores_count_as_reads_of_a_directory_bucket() -> None:
     made = planned({"dataset.interface": "object", "compute.instance_count": 125, "checkpoints": section})
     assert made.express is not None
     assert made.express.bucket_count == 2  # 1700 GB/s of 8 MiB: 202,656 GET a second
+
+
+@pytest.mark.parametrize(
+    ("checkpoints", "missed"),
+    # 125 p5.48xlarge move 1,562,500 MB/s.
+    [
+        ({"size": "93 TB", "interval": "1d", "max_write_time": "60s"}, ()),
+        ({"size": "94 TB", "interval": "1d", "max_write_time": "60s"}, ("60.2 s", "max_write_time is 60 s")),
+        ({"size": "94 TB", "interval": "1d", "max_write_time": "2m", "max_restore_time": "1m"}, ("max_restore_time",)),
+        ({"size": "40 TB", "interval": "30m"}, ("1.4 %", "max_stall is 1 %")),
+        ({"size": "40 TB", "interval": "30m", "asynchronous": True}, ()),
+    ],
+)
+def test_what_saves_to_express_miss_is_named(checkpoints: dict[str, Any], missed: tuple[str, ...]) -> None:
+    made = planned({"compute.instance_count": 125, "dataset.interface": "object", "checkpoints": checkpoints})
+    assert made.tiers.hot == "express"
+    assert ("express-too-slow" in warning_ids(made)) is bool(missed)
+    assert all(each in warning(made, "express-too-slow") for each in missed)

@@ -115,7 +115,7 @@ def judge_s3(
         outcome=result,
         shortfalls=(
             *_read_shortfalls(needs, read_per_instance, requests, rates.get_requests_per_s_per_prefix),
-            *_save_shortfalls(needs, result, facts, saves_on_nvme=saves_on_nvme),
+            *save_shortfalls(needs, result, facts, saves_on_nvme=saves_on_nvme),
         ),
     )
 
@@ -147,9 +147,17 @@ def _read_shortfalls(
     return tuple(found)
 
 
-def _save_shortfalls(
+def save_shortfalls(
     needs: Needs, result: Outcome, facts: InstanceType, *, saves_on_nvme: bool
 ) -> tuple[Shortfall, ...]:
+    """Return what saves and restores miss; the same bounds hold for every tier whose rate is not sized for them.
+
+    Args:
+        needs: The demand.
+        result: What the tier means for it.
+        facts: The instance type.
+        saves_on_nvme: Whether POSIX code saves checkpoints, which then go to local NVMe first.
+    """
     saves, write_s, restore_s = needs.saves, result.checkpoint_write_s, result.restore_s
     if saves is None or write_s is None or restore_s is None:
         return ()

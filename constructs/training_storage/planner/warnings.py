@@ -8,6 +8,7 @@ from training_storage.planner.latency import unit_bytes
 from training_storage.planner.lustre_plan import LustreResult, price_at
 from training_storage.planner.model import Tiers
 from training_storage.planner.model_prediction import LimitName, Prediction
+from training_storage.planner.s3_supply import save_shortfalls
 from training_storage.planner.supply import Outcome
 from training_storage.planner.tiers import TierChoice
 from training_storage.planner.words import listed, mb_per_s, percent, seconds, usd_per_month
@@ -64,6 +65,14 @@ def warn_tiers(draft: Draft, choice: TierChoice, hot: Outcome, lustre: LustreRes
             f"S3 without a hot tier would serve everything that is asked for: {_hot_cost(draft, choice, lustre)}, "
             "against 0 USD a month for no hot tier (the data lake is there in both)",
         )
+    if choice.tiers.hot == "express":
+        missed = save_shortfalls(draft.needs, hot, draft.facts, saves_on_nvme=False)
+        if missed:
+            draft.warn(
+                "express-too-slow",
+                f"the fleet reaches S3 Express too slowly: {'; '.join(each.text for each in missed)}. More instances, "
+                "or a type with more network, would be faster",
+            )
     _warn_slower(draft, choice, hot)
 
 
