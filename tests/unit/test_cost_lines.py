@@ -167,6 +167,12 @@ def test_the_first_load_reads_the_hot_part_and_asks_for_every_file() -> None:
     assert only(part, "s3.get_requests").quantity == pytest.approx((parts / 4 + 2000) / 1000)
 
 
+@pytest.mark.parametrize(("size", "parts"), [("8 MiB", 1), ("8388609 B", 2), ("1 KB", 1)])
+def test_a_file_is_loaded_in_parts_of_8_mib(size: str, parts: int) -> None:
+    cost = bill(LUSTRE | {"dataset.file_count": None, "dataset.average_file_size": size})
+    assert only(cost, "s3.get_requests").quantity == pytest.approx(2e12 / Size.parse(size).bytes * (parts + 1) / 1000)
+
+
 def test_files_of_unknown_number_are_loaded_by_the_part_and_the_plan_says_what_is_missing() -> None:
     changes = LUSTRE | {"dataset.file_count": None}
     cost = bill(changes)
@@ -291,6 +297,11 @@ def test_a_local_cache_helps_where_it_holds_all_that_one_run_reads(size: str, on
     assert assumed(changes, "the nvme cache does not keep what one run reads") is not once
 
 
+def test_a_local_cache_holds_what_is_hot() -> None:
+    part = {"dataset.hot_fraction": 0.5, "mountpoint.cache_size": "1.1 TB"}
+    assert lines(bill(part), "s3.get_requests")[0].once
+
+
 SMALL = {"dataset.file_count": 10_000_000, "mountpoint.cache": "express"}
 """Files of 200 KB in a shared cache."""
 
@@ -321,6 +332,12 @@ def test_a_shared_cache_of_files_that_it_does_not_keep_costs_nothing(files: int 
     assert not [each for each in items(cost) if each.startswith("s3_express.")]
     assert only(cost, "s3.get_requests").once is False
     assert assumed(changes, "the express cache does not keep what one run reads")
+
+
+@pytest.mark.parametrize(("size", "kept"), [("1 MiB", True), ("1048577 B", False)])
+def test_a_shared_cache_keeps_files_up_to_1_mib(size: str, kept: bool) -> None:
+    cost = bill(SMALL | {"dataset.file_count": None, "dataset.average_file_size": size})
+    assert ("s3_express.storage" in items(cost)) is kept
 
 
 def test_a_shared_cache_beside_lustre_is_not_filled_by_training() -> None:
