@@ -28,6 +28,11 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "lustre.throughput_capacity": st.sampled_from([4000, 4001]),
     "lustre.backup_retention_days": st.sampled_from([0, 7, 91]),
     "s3_files.expire_after": st.sampled_from(["3d", "400d"]),
+    "compute.type_facts.efa_interfaces": st.sampled_from([0, 1, 40]),
+    "compute.type_facts.accelerators": st.sampled_from([1, 8]),
+    "dataset.read_rate.samples.size": st.sampled_from(["1 MB"]),
+    "express.expire_after": st.sampled_from(["1d", "36h"]),
+    "data_lake.checkpoints_to_infrequent_access_after": st.sampled_from(["29d", "60d"]),
     "mountpoint.cache_size": st.sampled_from(["100 GiB"]),
 }
 _SETTINGS = settings(
@@ -60,7 +65,7 @@ def answer(make: Any) -> Workload | set[Problem]:
     return workload
 
 
-@settings(_SETTINGS, max_examples=60)
+@settings(_SETTINGS, max_examples=100)
 @given(workload_dicts(), st.sampled_from(sorted(VALUES)), st.data())
 def test_a_changed_workload_is_what_a_file_with_that_value_gives(data: Data, path: str, draw: st.DataObject) -> None:
     value = draw.draw(VALUES[path])

@@ -8,7 +8,7 @@ from typing import Any
 
 from training_storage.catalog import Catalog
 from training_storage.errors import Problem, WorkloadError
-from training_storage.workload.checks import Draft, check
+from training_storage.workload.checks import Draft, check, checks_of, every_check
 from training_storage.workload.loading import workload_from_dict
 from training_storage.workload.model import Workload
 from training_storage.workload.section import Refused, Section, shown
@@ -80,16 +80,14 @@ class Variations:
             WorkloadError: With every problem of those parts.
         """
         self._path = path.split(".")
-        self._top = frozenset({self._path[0]})
         self._catalog = catalog
+        self._checks = checks_of(path)
         self._data = given_values(workload)
         self._sections = {
             key: getattr(workload, name) for key, name in Workload.keys().items() if name in workload.model_fields_set
         }
-        others = frozenset(Workload.keys()) - self._top
-        draft = Draft.of(self._data, workload)
-        each_time = set(check(draft, catalog, self._top))  # what looks at both parts is looked at for each value
-        problems = [each for each in check(draft, catalog, others) if each not in each_time]
+        others = tuple(each for each in every_check() if each not in self._checks)
+        problems = list(check(Draft.of(self._data, workload), catalog, others))
         if problems:
             raise WorkloadError(problems)
 
@@ -114,7 +112,7 @@ class Variations:
         said = {problem.path for problem in problems}
         problems += [
             replace(each, value=shown(each.value))
-            for each in check(Draft.of(data, workload), self._catalog, self._top)
+            for each in check(Draft.of(data, workload), self._catalog, self._checks)
             if each.path not in said
         ]
         if problems or workload is None:

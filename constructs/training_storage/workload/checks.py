@@ -27,6 +27,10 @@ _MANY_LINKS = 50
 _FACTS = "accelerators, network_cards, efa_interfaces, primary_card_has_efa, network_gbps and architecture"
 
 
+Check = Callable[["Draft", InstanceType | None, Catalog], Iterator[Problem]]
+"""One check of a draft; the row of its instance type is given, where there is one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Draft:
     """As much of a workload as is readable.
@@ -79,19 +83,35 @@ class Draft:
         return value is not None
 
 
-def check(draft: Draft, catalog: Catalog, changed: frozenset[str] | None = None) -> Iterator[Problem]:
+def check(draft: Draft, catalog: Catalog, only: tuple[Check, ...] | None = None) -> Iterator[Problem]:
     """Yield every problem of what is readable.
 
     Args:
         draft: The workload.
         catalog: Facts to hold it against.
-        changed: Keys at the top of the file whose values are new: checks that look at none of them are left out. Left
-            out: every check.
+        only: The checks to make, as ``checks_of`` returns them. Left out: every one.
     """
     facts = _facts(draft, catalog)
-    for looks_at, problems in _CHECKS:
-        if changed is None or changed & looks_at:
-            yield from problems(draft, facts, catalog)
+    for problems in only if only is not None else _CHECKS:
+        yield from problems(draft, facts, catalog)
+
+
+def every_check() -> tuple[Check, ...]:
+    """Return every check in its order."""
+    return tuple(_CHECKS)
+
+
+def checks_of(path: str) -> tuple[Check, ...]:
+    """Return the checks that look at a field, in their order; the others say the same whatever its value is.
+
+    Args:
+        path: Dotted path of the field.
+    """
+    return tuple(
+        problems
+        for problems, looks_at in _CHECKS.items()
+        if any(f"{path}.".startswith(f"{each}.") or f"{each}.".startswith(f"{path}.") for each in looks_at)
+    )
 
 
 def _region(draft: Draft, _: InstanceType | None, catalog: Catalog) -> Iterator[Problem]:
@@ -357,16 +377,23 @@ def _link(link: Link, catalog: Catalog) -> LinkSettings:
     )
 
 
-_CHECKS: Final[
-    tuple[tuple[frozenset[str], Callable[[Draft, InstanceType | None, Catalog], Iterator[Problem]]], ...]
-] = (
-    (frozenset({"region", "availability_zone_id"}), _region),
-    (frozenset({"region", "account", "compute", "lustre", "express", "data_lake", "monitoring"}), _arns),
-    (frozenset({"availability_zone_id", "express", "mountpoint", "s3_files", "data_lake"}), _object_storage),
-    (frozenset({"network"}), _network),
-    (frozenset({"compute"}), _instance_type),
-    (frozenset({"compute"}), _fleet),
-    (frozenset({"compute", "dataset"}), _reference),
-    (frozenset({"compute", "lustre"}), _lustre),
-)
-"""Every check with the keys at the top of the file that it looks at."""
+_TYPE: Final = ("compute.instance_type", "compute.type_facts")
+_CHECKS: Final[Mapping[Check, tuple[str, ...]]] = {
+    _region: ("region", "availability_zone_id"),
+    _arns: (
+        "region",
+        "account",
+        "compute.role_arn",
+        "lustre.kms_key_arn",
+        "express.kms_key_arn",
+        "data_lake.kms_key_arn",
+        "monitoring.alarm_topic_arn",
+    ),
+    _object_storage: ("availability_zone_id", "express", "mountpoint", "s3_files", "data_lake"),
+    _network: ("network",),
+    _instance_type: _TYPE,
+    _fleet: ("compute",),
+    _reference: (*_TYPE, "dataset.read_rate.reference"),
+    _lustre: (*_TYPE, "compute.image", "lustre"),
+}
+"""Every check in order, with the fields that it looks at, single ones and whole sections."""

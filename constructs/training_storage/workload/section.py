@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import cache
 from typing import Any, ClassVar, Self, TypeVar, dataclass_transform
 
 from training_storage.errors import Problem, WorkloadError
@@ -103,11 +104,13 @@ def item(
     Args:
         read: Reads its value; a section class reads itself.
         default: Its value where it is not given. Left out, and ``default_factory`` too: it must be given.
-        default_factory: Makes that value.
+        default_factory: Makes that value, once: it is shared, and so must be frozen as a section is.
         example: What to write for it, for the message where it is missing.
         key: Its key in a file where that cannot be its name.
     """
-    make = default_factory if default is _NOTHING else lambda: default
+    make: Callable[[], Any] | None = lambda: default  # noqa: E731 - shorter than a function with a name
+    if default is _NOTHING:
+        make = None if default_factory is None else cache(default_factory)
     reads, inner = _reader(read)
     return Field(reads, make, example, key, inner)
 
