@@ -31,7 +31,7 @@ def predict(draft: Draft, limits: Limits, result: Outcome, lustre: LustrePlan | 
     """
     needs = draft.needs
     terms = sorted(limits.reads, key=_BY_RATE)  # equal ones keep their order: causes first
-    supply = terms[0].mb_per_s
+    supply = float(terms[0].mb_per_s)
     if limits.read_time is not None:
         draft.assume(explain_read(limits.read_time))
     wait, stall = result.data_wait_fraction, result.checkpoint_stall_fraction
@@ -55,7 +55,9 @@ def predict(draft: Draft, limits: Limits, result: Outcome, lustre: LustrePlan | 
     return Prediction(
         read_supply_mb_per_s=supply,
         binds=terms[0].name,
-        limits=tuple(SupplyLimit(name=term.name, mb_per_s=term.mb_per_s, because=term.because()) for term in terms),
+        limits=tuple(
+            SupplyLimit(name=term.name, mb_per_s=float(term.mb_per_s), because=term.because()) for term in terms
+        ),
         data_wait_fraction=wait,
         data_wait_during_save_fraction=during,
         data_wait_with_saves_fraction=with_saves,
