@@ -78,8 +78,9 @@ def page_of(name: str) -> str:
         name: One of ``NAMES``.
     """
     from training_storage.report import render_report
+    from training_storage.simulation import simulate
     from training_storage.whatif import default_sweep, steps
 
     made = plan_of(name)
     sweep = default_sweep(made.workload, catalog=made.catalog, run_length=Duration(14 * 86_400))
-    return render_report(made, steps=steps(made), sweep=sweep)
+    return render_report(made, steps=steps(made), sweep=sweep, simulation=simulate(made))

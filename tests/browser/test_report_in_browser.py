@@ -76,9 +76,15 @@ def show(browser: webdriver.Chrome, page: Path, width: int, scheme: str, *, medi
     browser.get(page.as_uri())
 
 
+def log(browser: webdriver.Chrome, kind: str) -> list[dict[str, Any]]:
+    """Return what was logged since the last call."""
+    entries = browser.get_log(kind)  # type: ignore[no-untyped-call]  # selenium has no types there
+    return list(entries)
+
+
 def requests(browser: webdriver.Chrome) -> set[str]:
     """Return every address that was asked for since the last call."""
-    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    messages = [json.loads(entry["message"])["message"] for entry in log(browser, "performance")]
     return {each["params"]["request"]["url"] for each in messages if each["method"] == "Network.requestWillBeSent"}
 
 
@@ -107,11 +113,11 @@ def expected_charts(name: str) -> set[str]:
 def test_page_is_whole_quiet_and_readable(
     browser: webdriver.Chrome, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
-    browser.get_log("browser")
+    log(browser, "browser")
     requests(browser)
     show(browser, pages[name], width, scheme)
 
-    assert [entry["message"] for entry in browser.get_log("browser")] == []
+    assert [entry["message"] for entry in log(browser, "browser")] == []
     assert {url for url in requests(browser) if not url.startswith("data:")} == {pages[name].as_uri()}
 
     browser.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")

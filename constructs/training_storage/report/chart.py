@@ -133,7 +133,6 @@ def axes(made: Figure, *, left: float, right: float, top: float, bottom: float) 
     return plot
 
 
-@lru_cache(maxsize=4096)
 def text_width(text: str, size: float = FONT_PX, *, bold: bool = False, mono: bool = False) -> float:
     """Return how wide a text is, pixels, in DejaVu: one of the widest fonts that a page is shown in.
 
@@ -143,14 +142,22 @@ def text_width(text: str, size: float = FONT_PX, *, bold: bool = False, mono: bo
         bold: Whether it is bold.
         mono: Whether all letters have one width.
     """
+    return size * sum(_letter_width(letter, bold, mono) for letter in text)
+
+
+@lru_cache(maxsize=4096)
+def _letter_width(letter: str, bold: bool, mono: bool) -> float:
+    """Return the width of one letter in a font of size 1. Kerning, which draws letters together, is left out."""
     import matplotlib
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
     file = f"DejaVuSans{'Mono' if mono else ''}{'-Bold' if bold else ''}.ttf"
-    font = FontProperties(fname=f"{matplotlib.get_data_path()}/fonts/ttf/{file}", size=size)
-    width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
-    return float(width)
+    font = FontProperties(fname=f"{matplotlib.get_data_path()}/fonts/ttf/{file}", size=100)
+    # A blank has no width of its own for matplotlib: between two letters it has.
+    around, _, _ = text_to_path.get_text_width_height_descent(f"x{letter}x", font, ismath=False)
+    alone, _, _ = text_to_path.get_text_width_height_descent("xx", font, ismath=False)
+    return float(around - alone) / 100
 
 
 def wrap(text: str, room: float, size: float = FONT_PX, *, bold: bool = False, mono: bool = False) -> list[str]:

@@ -26,7 +26,7 @@ def step_table(steps: Sequence[Step]) -> Table | None:
         Column("USD a month", "number"),
         Column("GPU wait", "number"),
         Column("Verdict"),
-        Column("In the workload file", "code"),
+        Column("In the workload file", "keys"),
     )
     rows = [
         Row(

@@ -12,6 +12,7 @@ from training_storage.report.tables import Table
 
 if TYPE_CHECKING:
     from training_storage.report.chart import Chart
+    from training_storage.simulation.result import Simulation
     from training_storage.whatif.model import BreakEven, Step, Sweep
 
 _CHARTS_MOST = 3
@@ -35,13 +36,16 @@ class BreakEvenPart:
     numbers: Table | None
 
 
-def render_report(plan: Plan, *, steps: Sequence[Step] = (), sweep: Sweep | None = None) -> str:
+def render_report(
+    plan: Plan, *, steps: Sequence[Step] = (), sweep: Sweep | None = None, simulation: Simulation | None = None
+) -> str:
     """Return a plan as one self-contained HTML page: no network, no script, the same bytes for the same input.
 
     Args:
         plan: The plan.
         steps: Other configurations of the same workload (``whatif.steps``). Left out: the page has no such part.
         sweep: One field over many values (``whatif.sweep``). Left out: the page has no such part.
+        simulation: A simulated run (``simulation.simulate``), beside the formulas. Left out: no such part.
 
     Raises:
         MissingExtraError: matplotlib or jinja2 is not installed.
@@ -58,7 +62,7 @@ def render_report(plan: Plan, *, steps: Sequence[Step] = (), sweep: Sweep | None
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.from_string(_packaged("page.html.j2")).render(_context(plan, steps, sweep))
+    return environment.from_string(_packaged("page.html.j2")).render(_context(plan, steps, sweep, simulation))
 
 
 def _packaged(name: str) -> str:
@@ -67,12 +71,10 @@ def _packaged(name: str) -> str:
     return files("training_storage.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _context(
-    plan: Plan, steps: Sequence[Step], sweep: Sweep | None
-) -> dict[str, Any]:  # fmt: skip
+def _context(plan: Plan, steps: Sequence[Step], sweep: Sweep | None, simulation: Simulation | None) -> dict[str, Any]:
     from markupsafe import Markup
 
-    from training_storage.report import figures, money, outlook, places
+    from training_storage.report import figures, money, outlook, places, simulated
     from training_storage.report.architecture import architecture
     from training_storage.report.chart_limits import limits_chart
     from training_storage.report.chart_sweep import sweep_chart
@@ -94,7 +96,10 @@ def _context(
         "checkpoint_table": figures.checkpoint_table(seen),
         "first_epoch": seen.first_epoch,
         "first_epoch_table": None if seen.first_epoch is None else figures.first_epoch_table(seen.first_epoch),
-        "simulation_table": None,
+        "simulation": simulation,
+        "simulation_words": "" if simulation is None else simulated.simulation_words(simulation),
+        "simulation_table": None if simulation is None else simulated.simulation_table(simulation),
+        "time_table": None if simulation is None else simulated.time_table(simulation),
         "cost_table": money.cost_table(cost),
         "after_run_table": money.after_run_table(cost),
         "source_table": money.source_table(plan),

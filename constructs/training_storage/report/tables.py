@@ -14,11 +14,12 @@ class Column:
 
     Attributes:
         title: Its head.
-        kind: ``text``, ``number`` (aligned to the right), ``measure`` (the same, and may be broken) or ``code``.
+        kind: ``text``, ``number`` (aligned to the right), ``measure`` (the same, and may be broken) ``code``, or
+            ``keys`` (lines of a workload file).
     """
 
     title: str
-    kind: Literal["text", "number", "measure", "code"] = "text"
+    kind: Literal["text", "number", "measure", "code", "keys"] = "text"
 
 
 @dataclass(frozen=True, slots=True)
