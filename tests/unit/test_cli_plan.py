@@ -392,12 +392,15 @@ def test_a_thinned_sweep_has_both_ends_of_each_range_and_the_value_of_the_file()
 
 def test_break_even_in_words() -> None:
     made = plan(load_workload(EXAMPLE))
-    words = [break_even_words(break_even(made, step)) for step in steps(made) if step.plan is not None]
-    assert words[0].startswith(
-        "the plan costs less while the fleet reads less than 33,008 MB/s, the step costs less from"
-    )
-    assert "it pays where it takes away more than 0.591 % of GPU wait" in words[0]
-    assert "it pays where it adds less than" in words[1]
+    up, down = (each for each in steps(made) if each.kind == "throughput")
+    for step, cheaper, verb in ((up, ("plan", "step"), "takes away more"), (down, ("step", "plan"), "adds less")):
+        found = break_even(made, step)
+        (crossing,) = found.crossings_mb_per_s or ()
+        assert break_even_words(found) == (
+            f"the {cheaper[0]} costs less while the fleet reads less than {crossing:,.0f} MB/s, the {cheaper[1]} costs "
+            f"less from {crossing:,.0f} MB/s on; it reads 12,800 MB/s; it pays where it {verb} than "
+            f"{abs(found.break_even_wait_fraction or 0):.3%} of GPU wait"
+        ).replace("%", " %")
 
 
 def test_planning_loads_nothing_that_a_report_needs() -> None:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.strategies import Data, workload_dicts
 from tests.unit._planner import CATALOG, make, planned
-from training_storage.errors import ValidationError
+from training_storage.errors import PlanError, ValidationError, WorkloadError
 from training_storage.planner import Plan, plan
 from training_storage.whatif import BreakEven, Curve, Step, break_even, steps
 from training_storage.whatif.break_even import GRID, segments_of
-from training_storage.workload import change_workload, load_workload
+from training_storage.whatif.figures import gpu_wait_fraction
+from training_storage.workload import change_workload, load_workload, workload_from_dict
 
 ROOT = Path(__file__).resolve().parents[2]
 SETTINGS = settings(deadline=None, derandomize=True, max_examples=200)
@@ -26,14 +29,17 @@ shares = st.one_of(st.just(0.0), st.floats(0, 0.3))
 supplies = st.floats(1, 1_000_000)
 
 
-def curves(fleet: float) -> st.SearchStrategy[Curve]:
-    return st.builds(
-        Curve,
-        storage_hourly=amounts,
-        storage_hourly_per_mb_per_s=st.one_of(st.just(0.0), st.floats(1e-6, 0.2)),
-        read_supply_mb_per_s=supplies,
-        checkpoint_stall_fraction=shares,
-        fleet_usd_per_hour=st.just(fleet),
+@st.composite
+def curves(draw: st.DrawFn, fleet: float) -> Curve:
+    supply = draw(supplies)
+    return Curve(
+        storage_hourly=draw(amounts),
+        storage_hourly_per_mb_per_s=draw(st.one_of(st.just(0.0), st.floats(1e-6, 0.2))),
+        read_supply_mb_per_s=supply,
+        saving_supply_mb_per_s=supply * draw(st.one_of(st.just(0.0), st.floats(0.001, 1))),
+        saving_fraction=draw(st.one_of(st.just(0.0), st.floats(0, 1))),
+        checkpoint_stall_fraction=draw(shares),
+        fleet_usd_per_hour=fleet,
     )
 
 
@@ -94,6 +100,8 @@ def curve(**changes: float) -> Curve:
         "storage_hourly": 10.0,
         "storage_hourly_per_mb_per_s": 0.0,
         "read_supply_mb_per_s": 1000.0,
+        "saving_supply_mb_per_s": 1000.0,
+        "saving_fraction": 0.0,
         "checkpoint_stall_fraction": 0.0,
         "fleet_usd_per_hour": 100.0,
     }
@@ -128,6 +136,17 @@ def test_requests_do_not_grow_beyond_what_is_delivered() -> None:
     assert found.usd_per_hour(5000) == pytest.approx(20 + 80)
 
 
+def test_reads_wait_while_a_save_is_written_and_between_saves() -> None:
+    found = curve(saving_supply_mb_per_s=200.0, saving_fraction=0.25)
+    assert found.wait_fraction(100) == 0
+    assert found.wait_fraction(400) == pytest.approx(0.25 * 0.5)
+    assert found.wait_fraction(2000) == pytest.approx(0.25 * 0.9 + 0.75 * 0.5)
+    # A tenth of the fleet: a quarter of the time 1 - 200 / reads = 0.4 of it.
+    segments = segments_of(found, curve(storage_hourly=20.0), 500.0)
+    assert [each.cheaper for each in segments] == ["plan", "step"]
+    assert segments[1].from_mb_per_s == pytest.approx(200 / 0.6)
+
+
 def test_the_same_price_is_the_same_until_one_of_them_waits() -> None:
     found = segments_of(curve(), curve(read_supply_mb_per_s=2000.0), 3000.0)
     assert [(each.cheaper, each.to_mb_per_s) for each in found] == [("same", 1000.0), ("step", 3000.0)]
@@ -160,12 +179,34 @@ def check_planned_reads(made: Plan, each: Step, found: BreakEven) -> None:
     fleet = sum(line.hourly or 0 for line in made.cost.lines if line.kind == "gpu")
     for side, curve_ in ((made, found.plan_curve), (each.plan, found.step_curve)):
         assert curve_ is not None
-        assert curve_.wait_fraction(reads) == pytest.approx(side.prediction.gpu_wait_fraction)
-        assert curve_.usd_per_hour(reads) == pytest.approx(
-            (side.cost.storage_hourly or 0) + (side.prediction.idle_gpu_usd_per_hour or 0)
-        )
+        waits = gpu_wait_fraction(side)
+        assert curve_.wait_fraction(reads) == pytest.approx(waits)
+        assert curve_.usd_per_hour(reads) == pytest.approx((side.cost.storage_hourly or 0) + (waits or 0) * fleet)
     extra = (each.plan.cost.storage_hourly or 0) - (made.cost.storage_hourly or 0)
     assert found.break_even_wait_fraction == pytest.approx(extra / fleet)
+
+
+@settings(
+    deadline=None,
+    derandomize=True,
+    max_examples=60,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+@given(workload_dicts())
+def test_both_curves_are_what_the_plans_say_at_the_reads_of_the_workload(data: Data) -> None:
+    data["compute"].pop("purchase", None)  # only On-Demand has prices
+    data = {**data, "region": "us-east-1", "availability_zone_id": "use1-az6"}
+    try:
+        made = plan(workload_from_dict(data))
+    except (PlanError, WorkloadError):
+        return
+    for each in possible(made):
+        found = break_even(made, each)
+        if found.plan_curve is None or found.step_curve is None:
+            continue
+        check_segments(found.plan_curve, found.step_curve, found.up_to_mb_per_s)
+        if made.demand.read_mb_per_s is not None:
+            check_planned_reads(made, each, found)
 
 
 def check_points(found: BreakEven) -> None:
@@ -269,7 +310,21 @@ def test_what_is_not_known_is_named_and_nothing_is_drawn() -> None:
 
 def test_items_that_both_lack_a_price_for_are_named() -> None:
     made = example("llama3-70b")
-    assert break_even(made, possible(made)[0]).left_out == made.cost.unpriced
+    step = possible(made)[0]
+    assert step.plan is not None
+    made, other = without_price(made, "nat.gateway"), without_price(step.plan, "nat.gateway")
+    found = break_even(made, replace(step, plan=other))
+    assert found.left_out == ("nat.gateway",)
+    assert found.crossings_mb_per_s is not None
+
+
+def without_price(made: Plan, item: str) -> Plan:
+    """Return a plan in whose bill one item has no price."""
+    lines = tuple(
+        replace(line, unit_price=None, hourly=None, run=None, monthly=None) if line.item == item else line
+        for line in made.cost.lines
+    )
+    return replace(made, cost=replace(made.cost, lines=lines))
 
 
 def test_a_step_that_is_not_possible_has_no_break_even() -> None:

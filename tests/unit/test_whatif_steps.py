@@ -17,7 +17,7 @@ from training_storage.errors import PlanError
 from training_storage.planner import Plan, plan
 from training_storage.units import Duration
 from training_storage.whatif import Step, steps
-from training_storage.whatif.figures import difference_of, figures_of, unpriced_differences
+from training_storage.whatif.figures import difference_of, figures_of, gpu_wait_fraction, unpriced_differences
 from training_storage.workload import load_workload, parse_workload, workload_from_dict
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -69,6 +69,8 @@ def test_one_step_up_never_raises_the_wait(data: Data) -> None:
             (before.data_wait_fraction, after.data_wait_fraction),
             (before.checkpoint_stall_fraction, after.checkpoint_stall_fraction),
             (before.gpu_wait_fraction, after.gpu_wait_fraction),
+            (before.data_wait_with_saves_fraction, after.data_wait_with_saves_fraction),
+            (gpu_wait_fraction(made), gpu_wait_fraction(each.plan)),
         ):
             assert (now is None) is (then is None)
             assert now is None or then is None or then <= now + NOISE
@@ -321,10 +323,22 @@ def test_another_tier_that_no_legal_plan_has_says_what_the_planner_says() -> Non
 
 
 def test_shortfalls_of_a_cheaper_step_stand_beside_its_verdict() -> None:
-    down = step(example("llama3-70b"), "capacity", "down")
-    assert down.verdict == "cheaper and no slower"
-    assert down.misses == ("the file system as given misses 1,008 MB/s of 29,133 MB/s",)
-    assert "lustre-too-small" in down.new_warnings
+    saves = {"size": "1 TiB", "asynchronous": True, "interval": "12h", "max_write_time": "1h", "max_restore_time": "1m"}
+    made = planned({**LUSTRE, "dataset.size": "100 GB", "checkpoints": saves})
+    down = step(made, "capacity", "down")
+    assert (down.verdict, down.new_warnings) == ("cheaper and no slower", ("lustre-too-small",))
+    (missed,) = down.misses
+    assert missed.startswith("the file system as given misses ")
+
+
+def test_what_asynchronous_saves_take_from_reads_counts_as_wait() -> None:
+    made = example("llama3-70b")
+    down = step(made, "throughput", "down")
+    assert down.plan is not None
+    assert down.plan.prediction.data_wait_fraction == 0
+    assert down.difference is not None
+    assert down.difference.gpu_wait_fraction == pytest.approx(down.plan.prediction.data_wait_with_saves_fraction)
+    assert down.verdict == "does not pay"
 
 
 def test_without_a_price_of_a_tier_nothing_is_known() -> None:
@@ -342,10 +356,28 @@ def test_items_without_a_price_that_both_have_drop_out() -> None:
     made = example("vision-small-files")
     found = step(made, "throughput", "up")
     assert found.plan is not None
-    assert found.difference is not None
-    assert made.cost.unpriced
-    assert unpriced_differences(made, found.plan) == ()
-    assert found.difference.storage_hourly is not None
+    before, after = without_price(made, "nat.gateway"), without_price(found.plan, "nat.gateway")
+    assert unpriced_differences(before, after) == ()
+    assert difference_of(before, after).storage_hourly == pytest.approx(difference_of(made, found.plan).storage_hourly)
+    before, after = (without_price(each, "lustre.PERSISTENT_2.SSD.500") for each in (made, found.plan))
+    assert unpriced_differences(before, after) == ("lustre.PERSISTENT_2.SSD.500",)
+    assert difference_of(before, after).storage_hourly is None
+
+
+def without_price(made: Plan, item: str) -> Plan:
+    """Return a plan in whose bill one item has no price, and its sums."""
+    lines = tuple(
+        replace(line, unit_price=None, hourly=None, run=None, monthly=None) if line.item == item else line
+        for line in made.cost.lines
+    )
+    known = [line for line in lines if line.group == "storage" and line.hourly is not None]
+    cost = replace(
+        made.cost,
+        lines=lines,
+        storage_hourly=sum(line.hourly or 0 for line in known),
+        storage_monthly=sum(line.monthly or 0 for line in known),
+    )
+    return replace(made, cost=cost)
 
 
 def test_without_a_price_of_the_fleet_the_verdict_names_the_price_from_which_it_pays() -> None:

@@ -165,12 +165,13 @@ def _cells(point: SweepPoint) -> tuple[str, ...]:
     found = point.figures
     if found is None:
         return ("", "", "", "", "", "")
+    wait = found.data_wait_with_saves_fraction
     capacity = "" if found.storage_capacity_gib is None else gib(found.storage_capacity_gib)
     return (
         capacity,
         _usd(found.storage_monthly),
         _usd(found.compute_monthly),
-        _share(found.data_wait_fraction),
+        _share(found.data_wait_fraction if wait is None else wait),
         _share(found.checkpoint_stall_fraction),
         _share(found.effective_training_time_ratio),
     )
@@ -223,12 +224,14 @@ def _verdict(step: Step) -> str:
 
 
 def _planned(plan: Plan) -> tuple[str, ...]:
-    cost, seen = plan.cost, plan.prediction
+    from training_storage.whatif.figures import figures_of
+
+    found = figures_of(plan)
     return (
-        "not known" if cost.storage_hourly is None else f"{cost.storage_hourly:,.2f}",
-        _share(seen.gpu_wait_fraction),
-        _time(seen.checkpoint_write_s),
-        _time(seen.restore_s),
+        "?" if found.storage_hourly is None else f"{found.storage_hourly:,.2f}",
+        _share(found.gpu_wait_fraction),
+        _time(found.checkpoint_write_s),
+        _time(found.restore_s),
         "",
     )
 

@@ -1,7 +1,7 @@
 """Where two configurations cost the same: storage and waiting accelerators, by the reads that the fleet asks for.
 
-Accelerators wait max(0, 1 - supply / reads), so that between the bends of two curves the points at which they meet are
-roots of linear and quadratic equations: nothing is searched for.
+Accelerators wait max(0, 1 - supply / reads), between saves and while one is written, so that between the bends of two
+curves the points at which they meet are roots of linear and quadratic equations: nothing is searched for.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal
 from training_storage.errors import PlanError, Problem, ValidationError, WorkloadError
 from training_storage.planner.model import Plan
 from training_storage.planner.planning import plan as make_plan
-from training_storage.units import MB, Rate
+from training_storage.units import GIB, MB, Duration, Rate
 from training_storage.whatif.figures import fleet_usd_per_hour, unpriced_differences
 from training_storage.whatif.model import BreakEven, Curve, Point, Segment, Step
 from training_storage.workload.changing import change_workload
@@ -80,7 +80,7 @@ def break_even(plan: Plan, step: Step, *, up_to_mb_per_s: float | None = None) -
     crossings = tuple(segment.from_mb_per_s for segment in segments[1:])
     now = read or 0.0
     extra = theirs.storage_usd_per_hour(now) - ours.storage_usd_per_hour(now)
-    bends = (*supplies, now, *crossings)
+    bends = (*(supply for curve in (ours, theirs) for _, supply in curve.supplies), now, *crossings)
     return BreakEven(
         step=step.option,
         read_mb_per_s=read,
@@ -105,13 +105,38 @@ def _curve(plan: Plan, read: float | None, fleet: float) -> Curve:
     storage = sum(line.hourly or 0.0 for line in plan.cost.lines if line.group == "storage")
     supply = plan.prediction.read_supply_mb_per_s
     slope = 0.0 if not read else _usd_per_mb_per_s(plan, read)
+    saving_fraction, saving_supply = _while_saving(plan)
     return Curve(
         storage_hourly=storage - slope * min(read or 0.0, supply),
         storage_hourly_per_mb_per_s=slope,
         read_supply_mb_per_s=supply,
+        saving_supply_mb_per_s=saving_supply,
+        saving_fraction=saving_fraction,
         checkpoint_stall_fraction=plan.prediction.checkpoint_stall_fraction or 0.0,
         fleet_usd_per_hour=fleet,
     )
+
+
+def _while_saving(plan: Plan) -> tuple[float, float]:
+    """Return the share of the time that asynchronous saves are written on Lustre, and the reads that they leave, MB/s.
+
+    A save is spread over the time that it may take, as the prediction of the plan has it; elsewhere saves take nothing
+    from reads.
+    """
+    seen, lustre, saves = plan.prediction, plan.lustre, plan.workload.checkpoints
+    supply, write_s = seen.read_supply_mb_per_s, seen.checkpoint_write_s
+    rate, checkpoint_gib = plan.demand.checkpoint_write_mb_per_s, plan.demand.checkpoint_gib
+    if lustre is None or saves is None or not saves.asynchronous:
+        return 0.0, supply
+    if write_s is None or not rate or checkpoint_gib is None:
+        return 0.0, supply
+    checkpoint_mb = checkpoint_gib * GIB / MB
+    save_s = max(write_s, checkpoint_mb / rate)
+    left = lustre.throughput_mb_per_s * max(0.0, 1 - checkpoint_mb / save_s / lustre.write_throughput_mb_per_s)
+    interval_s = math.sqrt(2 * save_s * seen.mtbf_h * 3600)
+    if isinstance(saves.interval, Duration):
+        interval_s = saves.interval.seconds
+    return min(1.0, save_s / interval_s), min(supply, left)
 
 
 def _usd_per_mb_per_s(plan: Plan, read: float) -> float:
@@ -152,24 +177,30 @@ def _without_file_system(plan: Plan) -> float:
 def _roots(ours: Curve, theirs: Curve) -> tuple[float, ...]:
     """Return every read demand above 0 at which both cost the same, ascending; touching ones too.
 
-    The difference is a line up to the smaller supply, a line and a quotient up to the larger one, and a quotient beyond
-    it; multiplied by the reads, none is more than a quadratic.
+    Between two bends the difference is slope x + constant + quotient / x of the reads x.
     """
-    fleet = ours.fleet_usd_per_hour
-    constant = theirs.storage_hourly - ours.storage_hourly
-    constant += fleet * (theirs.checkpoint_stall_fraction - ours.checkpoint_stall_fraction)
-    our_slope, their_slope = ours.storage_hourly_per_mb_per_s, theirs.storage_hourly_per_mb_per_s
-    our_supply, their_supply = ours.read_supply_mb_per_s, theirs.read_supply_mb_per_s
-    first, last = sorted((our_supply, their_supply))
-    found = [root for root in _quadratic(0.0, their_slope - our_slope, constant) if 0 < root <= first]
-    if their_supply < our_supply:  # between the supplies the step alone waits
-        between = _quadratic(-our_slope, constant + their_slope * first + fleet, -fleet * first)
+    bends = sorted({supply for curve in (ours, theirs) for _, supply in curve.supplies if supply > 0})
+    found: set[float] = set()
+    for low, high in pairwise((0.0, *bends, math.inf)):
+        (our_slope, our_constant, our_quotient), (slope, constant, quotient) = _terms(ours, low), _terms(theirs, low)
+        roots = _quadratic(slope - our_slope, constant - our_constant, quotient - our_quotient)
+        found.update(root for root in roots if root > 0 and low <= root <= high)
+    return tuple(sorted(found))
+
+
+def _terms(curve: Curve, low: float) -> tuple[float, float, float]:
+    """Return slope, constant and quotient of a curve from a bend to the next one."""
+    fleet = curve.fleet_usd_per_hour
+    slope, constant, quotient = 0.0, curve.storage_hourly + fleet * curve.checkpoint_stall_fraction, 0.0
+    if curve.read_supply_mb_per_s <= low:
+        constant += curve.storage_hourly_per_mb_per_s * curve.read_supply_mb_per_s
     else:
-        between = _quadratic(their_slope, constant - our_slope * first - fleet, fleet * first)
-    found += [root for root in between if first <= root <= last]
-    beyond = constant + their_slope * their_supply - our_slope * our_supply
-    found += [root for root in _quadratic(0.0, beyond, fleet * (our_supply - their_supply)) if root >= last]
-    return tuple(sorted(set(found)))
+        slope = curve.storage_hourly_per_mb_per_s
+    for share, supply in curve.supplies:
+        if supply <= low:
+            constant += fleet * share
+            quotient -= fleet * share * supply
+    return slope, constant, quotient
 
 
 def _quadratic(a: float, b: float, c: float) -> list[float]:
@@ -191,7 +222,7 @@ def segments_of(ours: Curve, theirs: Curve, end: float) -> tuple[Segment, ...]:
         theirs: Curve of the step, of the same fleet.
         end: End of the range, MB/s.
     """
-    bends = (ours.read_supply_mb_per_s, theirs.read_supply_mb_per_s)
+    bends = (supply for curve in (ours, theirs) for _, supply in curve.supplies)
     borders = sorted({0.0, end, *(each for each in (*_roots(ours, theirs), *bends) if 0 < each < end)})
     found: list[Segment] = []
     for low, high in pairwise(borders):

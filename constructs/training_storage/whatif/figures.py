@@ -14,6 +14,7 @@ def figures_of(plan: Plan) -> Figures:
     """Return what one decides on, of one plan."""
     cost, seen, lustre = plan.cost, plan.prediction, plan.lustre
     storage = [line for line in cost.lines if line.group == "storage"]
+    waits, fleet = gpu_wait_fraction(plan), fleet_usd_per_hour(plan)
     return Figures(
         hot=plan.tiers.hot,
         configuration=configuration(plan),
@@ -28,14 +29,27 @@ def figures_of(plan: Plan) -> Figures:
         compute_hourly=cost.compute_hourly,
         compute_monthly=cost.compute_monthly,
         data_wait_fraction=seen.data_wait_fraction,
+        data_wait_with_saves_fraction=seen.data_wait_with_saves_fraction,
         checkpoint_stall_fraction=seen.checkpoint_stall_fraction,
-        gpu_wait_fraction=seen.gpu_wait_fraction,
+        gpu_wait_fraction=waits,
         checkpoint_write_s=seen.checkpoint_write_s,
         restore_s=seen.restore_s,
         effective_training_time_ratio=seen.effective_training_time_ratio,
-        idle_gpu_usd_per_hour=seen.idle_gpu_usd_per_hour,
+        idle_gpu_usd_per_hour=None if waits is None or fleet is None else waits * fleet,
         warnings=tuple(dict.fromkeys(warning.id for warning in plan.warnings)),
     )
+
+
+def gpu_wait_fraction(plan: Plan) -> float | None:
+    """Return data wait of all the time and stall together; an unknown part counts as 0, None where both are unknown.
+
+    The wait between saves alone would hide what asynchronous saves take from reads.
+    """
+    seen = plan.prediction
+    wait = seen.data_wait_with_saves_fraction
+    parts = (seen.data_wait_fraction if wait is None else wait, seen.checkpoint_stall_fraction)
+    known = [part for part in parts if part is not None]
+    return sum(known) if known else None
 
 
 def configuration(plan: Plan) -> str:

@@ -48,13 +48,16 @@ class Figures:
         unpriced_storage: Items of storage whose price is not known: they are in neither sum.
         compute_hourly: The same of compute lines; None where no price is known.
         compute_monthly: The same for a month.
-        data_wait_fraction: Share of the time that accelerators wait for data.
+        data_wait_fraction: Share of the time that accelerators wait for data, between saves.
+        data_wait_with_saves_fraction: The same of all the time, where asynchronous saves take their part of the disks;
+            None where they take nothing from reads.
         checkpoint_stall_fraction: Share of the time that saves stall training.
-        gpu_wait_fraction: Both together; an unknown part counts as 0, None where both are unknown.
+        gpu_wait_fraction: Wait of all the time and stall together; an unknown part counts as 0, None where both are
+            unknown.
         checkpoint_write_s: One save.
         restore_s: One restore.
         effective_training_time_ratio: Share of the time that ends as training progress.
-        idle_gpu_usd_per_hour: (data wait + stall) x price of the fleet.
+        idle_gpu_usd_per_hour: ``gpu_wait_fraction`` x price of the fleet; None where either is not known.
         warnings: Ids of the plan's warnings.
     """
 
@@ -71,6 +74,7 @@ class Figures:
     compute_hourly: float | None
     compute_monthly: float | None
     data_wait_fraction: float | None
+    data_wait_with_saves_fraction: float | None
     checkpoint_stall_fraction: float | None
     gpu_wait_fraction: float | None
     checkpoint_write_s: float | None
@@ -88,9 +92,9 @@ class Difference:
         storage_hourly: Storage, USD an hour; None where an item that differs has no price.
         storage_monthly: The same for a month.
         storage_run: The same for one run, loading included; None where its length is not known.
-        data_wait_fraction: Data wait.
+        data_wait_fraction: Data wait between saves.
         checkpoint_stall_fraction: Stall.
-        gpu_wait_fraction: Both together.
+        gpu_wait_fraction: Data wait of all the time, and stall.
         checkpoint_write_s: One save.
         restore_s: One restore.
         effective_training_time_ratio: Share of the time that ends as training progress: above 0 is better here.
@@ -155,7 +159,9 @@ class Curve:
     Attributes:
         storage_hourly: Storage that does not depend on reads.
         storage_hourly_per_mb_per_s: What each MB/s that is delivered adds in requests and in data read.
-        read_supply_mb_per_s: Reads that the configuration delivers: above it accelerators wait.
+        read_supply_mb_per_s: Reads that the configuration delivers between saves: above it accelerators wait.
+        saving_supply_mb_per_s: Reads that it delivers while an asynchronous save is written.
+        saving_fraction: Share of the time that such saves are written, 0 where they take nothing from reads.
         checkpoint_stall_fraction: Share of the time that saves stall training, 0 where there are none.
         fleet_usd_per_hour: Price of the fleet.
     """
@@ -163,13 +169,25 @@ class Curve:
     storage_hourly: float
     storage_hourly_per_mb_per_s: float
     read_supply_mb_per_s: float
+    saving_supply_mb_per_s: float
+    saving_fraction: float
     checkpoint_stall_fraction: float
     fleet_usd_per_hour: float
 
+    @property
+    def supplies(self) -> tuple[tuple[float, float], ...]:
+        """Shares of the time, each with the reads that are delivered meanwhile, MB/s."""
+        return (
+            (1 - self.saving_fraction, self.read_supply_mb_per_s),
+            (self.saving_fraction, self.saving_supply_mb_per_s),
+        )
+
     def wait_fraction(self, read_mb_per_s: float) -> float:
         """Return data wait and stall at a read demand of the fleet."""
-        wait = max(0.0, 1 - self.read_supply_mb_per_s / read_mb_per_s) if read_mb_per_s > 0 else 0.0
-        return wait + self.checkpoint_stall_fraction
+        if read_mb_per_s <= 0:
+            return self.checkpoint_stall_fraction
+        waits = (share * max(0.0, 1 - supply / read_mb_per_s) for share, supply in self.supplies)
+        return sum(waits) + self.checkpoint_stall_fraction
 
     def storage_usd_per_hour(self, read_mb_per_s: float) -> float:
         """Return storage alone at a read demand of the fleet."""
