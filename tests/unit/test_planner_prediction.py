@@ -167,6 +167,18 @@ def test_scratch_writes_half_of_what_it_reads() -> None:
     assert (found.checkpoint_write_s, found.restore_s) == pytest.approx((gib40_mb / 468.75, gib40_mb / 937.5))
 
 
+def test_a_restore_reads_full_parts_from_s3_however_small_the_files_of_the_data_set_are() -> None:
+    changes = {
+        "hot_tier": "none",
+        "dataset.file_count": None,
+        "dataset.average_file_size": "100 KB",
+        "checkpoints": SAVES,
+    }
+    found = planned(changes).prediction
+    assert found.read_supply_mb_per_s == pytest.approx(5500 * 0.1 / 2)
+    assert found.restore_s == pytest.approx(40 * 1073.741824 / (5500 * 8.388608))
+
+
 def test_without_checkpoints_nothing_is_said_of_them() -> None:
     found = planned().prediction
     assert (found.checkpoint_mode, found.checkpoint_interval_s, found.checkpoint_write_bound_by) == (None, None, None)
@@ -402,6 +414,14 @@ def test_a_wait_is_warned_of_with_what_binds_and_what_lifts_it(
 )
 def test_no_wait_no_warning(changes: dict[str, Any]) -> None:
     assert "data-wait" not in warning_ids(planned(changes))
+
+
+@pytest.mark.parametrize("share", [1e-6, 0.01, 0.1])
+def test_a_small_wait_is_warned_of_too(share: float) -> None:
+    rate = 2343.75e6 / 32 / (1 - share)
+    made = planned({**ON_LUSTRE, "dataset.read_rate": {"per_accelerator": f"{rate:.6f} B/s"}})
+    assert made.prediction.data_wait_fraction == pytest.approx(share, rel=1e-3)
+    assert "data-wait" in warning_ids(made)
 
 
 # Properties
