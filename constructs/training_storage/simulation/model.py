@@ -129,6 +129,8 @@ class RunResult:
         stall_s: Training stopped for saves, seconds.
         restart_s: From failures to restores, seconds.
         restore_s: Restores, those that failed too, seconds.
+        lost_training_s: Training that failures threw away with the waits in it, seconds: part of ``lost_s`` and
+            ``wait_s``.
         failures: Failures.
         saves: Saves that became durable.
         restores: Restores that ended.
@@ -143,6 +145,7 @@ class RunResult:
     stall_s: float
     restart_s: float
     restore_s: float
+    lost_training_s: float
     failures: int
     saves: int
     restores: int
@@ -161,9 +164,15 @@ class RunResult:
         return self.stall_s / running if running else 0.0
 
     @property
+    def wait_fraction(self) -> float:
+        """Share of training that accelerators wait for data; saves that stall and time after failures do not count."""
+        training = self.work_s + self.lost_s + self.wait_s
+        return self.wait_s / training if training else 0.0
+
+    @property
     def lost_s_per_failure(self) -> float | None:
         """Training that one failure throws away on average, seconds; None where nothing failed."""
-        return self.lost_s / self.failures if self.failures else None
+        return self.lost_training_s / self.failures if self.failures else None
 
 
 def _refuse(

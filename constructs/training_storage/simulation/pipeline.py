@@ -20,7 +20,9 @@ MOST_SLOTS: Final = 256
 MOST_ACCELERATORS: Final = 8
 """Accelerators that are simulated; more share a link in the same way, only with more events."""
 
-_FEWEST_UNITS: Final = 1024  # of one accelerator in the window
+# Units of one accelerator in the window; latencies that vary take more to show their mean.
+_FEWEST_UNITS: Final = 512
+_FEWEST_UNITS_VARYING: Final = 2048
 _WARM_UP_ROUNDS: Final = 4  # of all slots, before the window
 
 
@@ -101,7 +103,8 @@ class _Pipeline:
         self._stream_s = 0.0 if given.stream_mb_per_s is None else given.unit_mb / given.stream_mb_per_s
         self.step_s = given.unit_mb / given.demand_mb_per_s
         # Whole rounds of the slots: where latency binds, units come in rounds, and a part of one would count double.
-        self.window_units = given.slots * math.ceil(_FEWEST_UNITS / given.slots)
+        fewest = _FEWEST_UNITS_VARYING if given.varying_latency else _FEWEST_UNITS
+        self.window_units = given.slots * math.ceil(fewest / given.slots)
         self._warm_up_units = max(100, _WARM_UP_ROUNDS * given.slots)
         self.accelerators = [_Accelerator() for _ in range(given.accelerators)]
         self.read_s = 0.0
@@ -113,9 +116,11 @@ class _Pipeline:
         env = self._env
         every = env.all_of([env.process(self._accelerator(each)) for each in self.accelerators])
         needed = (self._warm_up_units + self.window_units) * len(self.accelerators)
+        steps = 0
         while not every.triggered:
             env.step()
-            if progress is not None and self.reads % 1024 == 0:
+            steps += 1
+            if progress is not None and steps % 8192 == 0:
                 progress(min(1.0, self.reads / needed))
 
     def _accelerator(self, seen: _Accelerator) -> Generator[simpy.Event, Any, None]:
@@ -125,8 +130,11 @@ class _Pipeline:
         env = self._env
         ready = simpy.FilterStore(env) if self._given.in_order else simpy.Store(env)
         numbers = iter(range(10**18))
-        for _ in range(self._given.slots):
-            env.process(self._slot(ready, numbers))
+        # One by one, at the pace of the slower of link and accelerator. All at once they would begin with a full queue
+        # and a link that is behind, and take long to get even where the supply is close to the demand.
+        pace_s = max(self.step_s, self._transfer_s * self._given.accelerators)
+        for place in range(self._given.slots):
+            env.process(self._slot(ready, numbers, place * pace_s))
         windowed = env.event()
         env.process(self._take(ready, seen, windowed))
         yield windowed
@@ -150,9 +158,10 @@ class _Pipeline:
             if number == last:
                 windowed.succeed()
 
-    def _slot(self, ready: simpy.Store, numbers: Iterator[int]) -> Generator[simpy.Event, Any, None]:
+    def _slot(self, ready: simpy.Store, numbers: Iterator[int], begin_s: float) -> Generator[simpy.Event, Any, None]:
         """Read, hand over, and start again when the unit is taken."""
         env = self._env
+        yield env.timeout(begin_s)
         while True:
             began, number = env.now, next(numbers)
             yield env.timeout(next(self._latencies))

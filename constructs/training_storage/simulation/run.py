@@ -23,7 +23,7 @@ Phase = Literal["train", "train while saving", "stall", "restart", "restore"]
 def simulate_run(
     given: RunInput,
     *,
-    seed: int = 0,
+    seed: int | str = 0,
     failures: Iterable[float] | None = None,
     progress: Progress | None = None,
     most_steps: int = MOST_STEPS,
@@ -44,14 +44,14 @@ def simulate_run(
     import simpy
 
     moments = _moments(given, seed) if failures is None else iter(failures)
-    # A cycle is two events, a failure with what follows about five. Half of the steps may go to cycles.
-    per_step = max(1, math.ceil(_ratio(given.run_s, given.cycle_s) * 4 / most_steps))
+    # A cycle is two events, a failure with what follows about five. Four fifths of the steps may go to cycles.
+    per_step = max(1, math.ceil(_ratio(given.run_s, given.cycle_s) * 2.5 / most_steps))
     run = _Run(given, simpy.Environment(), per_step)
     wall_s = run.play(moments, most_steps, progress)
     return run.result(wall_s)
 
 
-def _moments(given: RunInput, seed: int) -> Iterator[float]:
+def _moments(given: RunInput, seed: int | str) -> Iterator[float]:
     return accumulate(exponential(seed, "failures", given.mtbf_s))
 
 
@@ -72,8 +72,10 @@ class _Run:
         self._spent: dict[str, float] = dict.fromkeys(("lost", "wait", "stall", "restart", "restore"), 0.0)
         # The phase that is open: what books it, and when it began.
         self._open: tuple[Callable[[float], None], float] | None = None
-        self._work_s = 0.0
-        self._durable_s = 0.0
+        # Training with the waits in it, and what of it is work; each also as of the newest durable checkpoint.
+        self._trained_s = self._work_s = 0.0
+        self._durable = (0.0, 0.0)
+        self._lost_training_s = 0.0
         self._failures = self._saves = self._restores = 0
 
     def play(self, moments: Iterator[float], most_steps: int, progress: Progress | None) -> float:
@@ -102,6 +104,7 @@ class _Run:
             stall_s=spent["stall"],
             restart_s=spent["restart"],
             restore_s=spent["restore"],
+            lost_training_s=self._lost_training_s,
             failures=self._failures,
             saves=self._saves,
             restores=self._restores,
@@ -133,8 +136,10 @@ class _Run:
             except simpy.Interrupt:
                 self._failures += 1
                 self._close(self._env.now)
-                self._spent["lost"] += self._work_s - self._durable_s
-                self._work_s = self._durable_s
+                trained_s, work_s = self._durable
+                self._lost_training_s += self._trained_s - trained_s
+                self._spent["lost"] += self._work_s - work_s
+                self._trained_s, self._work_s = trained_s, work_s
                 down = True
 
     def _train(self) -> Generator[simpy.Event, Any, None]:
@@ -147,12 +152,12 @@ class _Run:
         while not given.asynchronous:
             yield from self._spend("train", given.interval_s)
             yield from self._spend("stall", given.save_s)
-            self._durable_s = self._work_s
+            self._durable = self._now()
             self._saves += 1
         while True:
-            snapshot_s = self._work_s
+            snapshot = self._now()
             yield from self._spend("train while saving", given.save_s)
-            self._durable_s = snapshot_s
+            self._durable = snapshot
             self._saves += 1
             # A save that takes longer than the interval holds up the next snapshot, not training.
             yield from self._spend("train", given.cycle_s - given.save_s)
@@ -176,6 +181,9 @@ class _Run:
 
     # How the time is booked
 
+    def _now(self) -> tuple[float, float]:
+        return self._trained_s, self._work_s
+
     def _close(self, now: float) -> None:
         """Book a phase that a failure or the end of the run breaks off."""
         if self._open is not None:
@@ -188,6 +196,7 @@ class _Run:
         if waiting is None:
             self._spent[phase] += seconds
         else:
+            self._trained_s += seconds
             self._spent["wait"] += seconds * waiting
             self._work_s += seconds * (1 - waiting)
 
@@ -199,19 +208,20 @@ class _Run:
             self._book("train", whole * given.interval_s)
             self._book("stall", whole * given.save_s)
             if whole:
-                self._durable_s = self._work_s
+                self._durable = self._now()
             self._saves += whole
             self._book("train", min(left, given.interval_s))
             self._book("stall", max(0.0, left - given.interval_s))
             return
-        before_s = self._work_s
+        before = self._now()
         self._book("train while saving", whole * given.save_s)
         self._book("train", whole * (given.cycle_s - given.save_s))
         if whole:  # the snapshot of the last whole cycle was taken at its begin
-            self._durable_s = self._work_s - (self._work_s - before_s) / whole
+            now = self._now()
+            self._durable = (now[0] - (now[0] - before[0]) / whole, now[1] - (now[1] - before[1]) / whole)
         self._saves += whole
         if left >= given.save_s and left > 0:
-            self._durable_s = self._work_s
+            self._durable = self._now()
             self._saves += 1
         self._book("train while saving", min(left, given.save_s))
         self._book("train", max(0.0, left - given.save_s))
