@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
+import shlex
 import stat
 import sys
 from pathlib import Path
@@ -165,6 +167,14 @@ def test_a_long_sweep_says_on_a_terminal_how_far_it_is(
     assert "planned 250 of 500 values" in terminal.getvalue()
     assert terminal.getvalue().endswith("\r\x1b[K")
     assert "planned" not in capsys.readouterr().out
+
+
+def test_a_simulation_says_on_a_terminal_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert main(["plan", EXAMPLE, "--simulate", "--run-length", "2d"]) == 0
+    assert "\rsimulated " in terminal.getvalue()
+    assert terminal.getvalue().endswith("\r\x1b[K")
 
 
 def test_a_short_sweep_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -401,6 +411,29 @@ def test_break_even_in_words() -> None:
             f"less from {crossing:,.0f} MB/s on; it reads 12,800 MB/s; it pays where it {verb} than "
             f"{abs(found.break_even_wait_fraction or 0):.3%} of GPU wait"
         ).replace("%", " %")
+
+
+def test_the_page_on_what_if_prints_what_it_shows(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "what-if.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"^```console\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert blocks
+    monkeypatch.chdir(ROOT)
+    for block in blocks:  # `python tools/readme.py` writes them anew
+        command, *shown = block.splitlines()
+        assert command.startswith("$ training-storage plan ")
+        assert out(capsys, *shlex.split(command)[3:]).rstrip().splitlines() == shown
+
+
+def test_the_code_of_the_page_on_what_if_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (ROOT / "docs" / "what-if.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(ROOT)
+    for block in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        exec(compile(block.replace("1..2000", "1..30"), "what-if.md", "exec"), {})
+    assert "('lustre', '17', '30')" in capsys.readouterr().out
 
 
 def test_planning_loads_nothing_that_a_report_needs() -> None:

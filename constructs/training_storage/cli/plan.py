@@ -230,7 +230,17 @@ def _simulation(plan: Plan, arguments: argparse.Namespace) -> Simulation | None:
         return None
     from training_storage.simulation import simulate
 
-    return simulate(plan, seed=arguments.seed or 0, run_length=arguments.run_length)
+    def show(share: float) -> None:
+        sys.stderr.write(f"\rsimulated {share:.0%}")
+        sys.stderr.flush()
+
+    terminal = sys.stderr.isatty()
+    found = simulate(
+        plan, seed=arguments.seed or 0, run_length=arguments.run_length, progress=show if terminal else None
+    )
+    if terminal:
+        sys.stderr.write("\r\x1b[K")
+    return found
 
 
 def _wants_color() -> bool:

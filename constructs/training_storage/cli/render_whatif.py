@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 STEPS_HEADING: Final = "What one step changes, USD an hour of training"
 
 _TIERS: Final = {"none": "S3 alone", "lustre": "Lustre", "express": "S3 Express", "refused": "no plan"}
+_NO: Final = ("does not pay", "dearer and slower", "dearer and no faster", "slower at the same price")
 _GAP: Final = 2
 _SAME: Final = 1e-9
 _ALL_POINTS: Final = 40
@@ -220,7 +221,8 @@ def _name(step: Step) -> str:
 
 
 def _verdict(step: Step) -> str:
-    return f"{step.verdict}, but {'; '.join(step.misses)}" if step.misses else step.verdict
+    joint = "," if step.verdict in _NO else ", but"
+    return f"{step.verdict}{joint} {'; '.join(step.misses)}" if step.misses else step.verdict
 
 
 def _planned(plan: Plan) -> tuple[str, ...]:
