@@ -68,6 +68,7 @@ def test_wheel_holds_one_package_with_its_data(tmp_path: Path) -> None:
     assert "training_storage/py.typed" in names
     assert any(name.startswith("training_storage/catalog/data/") for name in names)
     assert any(name.startswith("training_storage/node/bootstrap/") for name in names)
+    assert {"training_storage/report/page.html.j2", "training_storage/report/page.css"} <= set(names)
 
 
 def test_constraints_hold_exact_versions_and_no_index_lines() -> None:

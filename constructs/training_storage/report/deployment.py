@@ -197,7 +197,7 @@ def _network(plan: Plan) -> Stack:
         title="VPC with one private subnet",
         lines=(Line(f"in {zone}"), Line(f"gateway endpoints for {endpoints}"), Line(out)),
     )
-    return Stack(place="network", name=f"{plan.name}-network", life="shared by runs", parts=(part,))
+    return Stack(place="network", name=f"{plan.name}-network", life="kept between runs", parts=(part,))
 
 
 def _compute(plan: Plan) -> Stack:

@@ -157,6 +157,8 @@ def sweep_words(sweep: Sweep) -> str:
     unpriced = sorted({item for figures in known for item in figures.unpriced_storage})
     parts = [f"Without what has no known price: {listed(unpriced)}."] if unpriced else []
     waits = [figures.gpu_wait_fraction for figures in known]
+    if not known:
+        return "There is a plan for none of these values."
     if all(wait is None for wait in waits):
         parts.append("Whether accelerators wait is not known.")
     elif not any(waits):
