@@ -140,7 +140,7 @@ def test_page_is_whole_quiet_and_readable(
         assert chart["overlaps"] == [], chart["id"]
 
 
-@pytest.mark.parametrize("width", [320, 360, 600, 779, 780, 959, 960, 1159, 1160, 2000])
+@pytest.mark.parametrize("width", [320, 360, 600, 779, 780, 959, 960, 1179, 1180, 2000])
 def test_no_width_between_breaks_the_page(browser: webdriver.Chrome, pages: dict[str, Path], width: int) -> None:
     show(browser, pages["long"], width, "light")
     found = audit(browser)

@@ -12,7 +12,15 @@ from training_storage.planner import Plan
 from training_storage.report import chart
 from training_storage.report.deployment import Flow, deployment, mount_words
 from training_storage.report.money import cost_table
-from training_storage.report.outlook import break_even_words, point_table, span_table, step_table, sweep_words
+from training_storage.report.outlook import (
+    break_even_words,
+    key_table,
+    point_table,
+    span_table,
+    step_table,
+    sweep_words,
+    undrawn_words,
+)
 from training_storage.report.summary import change, decision, key_figures, nearly, usd
 from training_storage.whatif import BreakEven, Step, break_even, steps, sweep
 
@@ -166,10 +174,14 @@ def test_every_crossing_and_both_ends_are_in_words_and_numbers() -> None:
 
 def test_a_break_even_without_prices_names_what_is_missing() -> None:
     made = planned({"region": "ap-southeast-1", "availability_zone_id": "apse1-az2"})
-    found = next(break_even(made, each) for each in steps(made) if each.plan is not None)
-    assert found.points == ()
-    assert break_even_words(found).startswith("Not drawn, because this is not known: ")
-    assert found.missing[0] in break_even_words(found)
+    found = [(each, break_even(made, each)) for each in steps(made) if each.plan is not None]
+    assert found[0][1].points == ()
+    words = undrawn_words(found)
+    assert words.startswith("Not drawn: ")
+    for step_, each in found:
+        assert step_.option in words
+        assert all(what in words for what in each.missing)
+    assert undrawn_words([(found[0][0], breaking_even())]) == ""
 
 
 def test_steps_show_their_sign_their_keys_and_what_they_miss() -> None:
@@ -186,7 +198,11 @@ def test_steps_show_their_sign_their_keys_and_what_they_miss() -> None:
             continue
         storage = each.difference.storage_monthly
         assert row.cells[2] == ("not known" if storage is None else f"{storage:+,.0f}")
-        assert all(key in row.cells[5] for key in each.changes)
+    keys = key_table(looked_at)
+    assert keys is not None
+    possible = [each for each in looked_at if each.figures is not None]
+    for row, each in zip(keys.rows, possible, strict=True):
+        assert all(f"{key}: " in row.cells[2] for key in each.changes)
     assert "It misses what is asked for: a part of it" in table.rows[0].cells[4]
 
 

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from training_storage.whatif.model import BreakEven, Figures, Span, Step, Sweep
 
 _ARROWS = {"up": "up", "down": "down", "sideways": "aside"}
+_NAMED_MOST = 4
+"""Items that a sentence names; more are counted."""
 _ROWS_MOST = 60
 """Rows of a table behind a chart: a bend and a border have one each, an even grid is thinned out."""
 
@@ -26,7 +28,6 @@ def step_table(steps: Sequence[Step]) -> Table | None:
         Column("USD a month", "number"),
         Column("GPU wait", "number"),
         Column("Verdict"),
-        Column("In the workload file", "keys"),
     )
     rows = [
         Row(
@@ -35,7 +36,6 @@ def step_table(steps: Sequence[Step]) -> Table | None:
                 "" if step.figures is None else step.option,
                 *_difference(step),
                 _verdict(step),
-                _keys(step),
             )
         )
         for step in steps
@@ -63,9 +63,14 @@ def _verdict(step: Step) -> str:
     return f"{step.verdict}: {step.because}{missed}"
 
 
+def key_table(steps: Sequence[Step]) -> Table | None:
+    """Return what to write in the workload file for each step that is possible."""
+    rows = [Row((step_name(step), step.option, _keys(step))) for step in steps if step.figures is not None]
+    columns = (Column("Step"), Column("Configuration"), Column("Keys", "code"))
+    return table("What to write in the workload file", columns, rows)
+
+
 def _keys(step: Step) -> str:
-    if step.figures is None:
-        return ""
     return ", ".join(
         f"{key}: {str(value).lower() if isinstance(value, bool) else value}" for key, value in step.changes.items()
     )
@@ -88,10 +93,18 @@ def point_table(found: BreakEven) -> Table | None:
     return table(f"Storage and waiting accelerators: this plan beside {found.step}", columns, rows)
 
 
+def undrawn_words(found: Sequence[tuple[Step, BreakEven]]) -> str:
+    """Return in a sentence which steps have no chart, and what is not known; empty where all have one."""
+    undrawn = [(step, each) for step, each in found if not each.points]
+    if not undrawn:
+        return ""
+    names = listed([f"{step_name(step).lower()} ({each.step})" for step, each in undrawn])
+    missing = dict.fromkeys(what for _, each in undrawn for what in each.missing)
+    return f"Not drawn: {names}; what is missing: {listed(list(missing))}."
+
+
 def break_even_words(found: BreakEven) -> str:
-    """Return in a sentence who is cheaper where."""
-    if not found.segments:
-        return f"Not drawn, because this is not known: {listed(found.missing)}."
+    """Return in a sentence who is cheaper where; the prices of both are known."""
     names = {"plan": "this plan", "step": "the step", "same": "neither"}
     parts = [
         f"from {number(each.from_mb_per_s)} to {mb_per_s(each.to_mb_per_s)} {names[each.cheaper]} is cheaper"
@@ -155,7 +168,8 @@ def sweep_words(sweep: Sweep) -> str:
     """Return what the chart leaves out: prices that are not known, and waiting where there is none."""
     known = [point.figures for point in sweep.points if point.figures is not None]
     unpriced = sorted({item for figures in known for item in figures.unpriced_storage})
-    parts = [f"Without what has no known price: {listed(unpriced)}."] if unpriced else []
+    names = listed(unpriced) if len(unpriced) <= _NAMED_MOST else f"{len(unpriced)} items of the bill"
+    parts = [f"Without what has no known price: {names}."] if unpriced else []
     waits = [figures.gpu_wait_fraction for figures in known]
     if not known:
         return "There is a plan for none of these values."

@@ -26,13 +26,13 @@ class BreakEvenPart:
     Attributes:
         title: The step.
         words: Who is cheaper where.
-        chart: Both curves; None where a price is missing.
+        chart: Both curves.
         numbers: The numbers behind it.
     """
 
     title: str
     words: str
-    chart: Chart | None
+    chart: Chart
     numbers: Table | None
 
 
@@ -79,8 +79,10 @@ def _context(plan: Plan, steps: Sequence[Step], sweep: Sweep | None, simulation:
     from training_storage.report.chart_limits import limits_chart
     from training_storage.report.chart_sweep import sweep_chart
     from training_storage.report.summary import change, decision, key_figures
+    from training_storage.whatif import break_even
 
     seen, cost = plan.prediction, plan.cost
+    found = [(step, break_even(plan, step)) for step in steps if step.plan is not None]
     drawn = sweep is not None and len({point.value for point in sweep.points}) > 1
     return {
         "css": Markup(_packaged("page.css")),  # noqa: S704 - a file of this package
@@ -104,7 +106,9 @@ def _context(plan: Plan, steps: Sequence[Step], sweep: Sweep | None, simulation:
         "after_run_table": money.after_run_table(cost),
         "source_table": money.source_table(plan),
         "step_table": outlook.step_table(steps),
-        "break_evens": _break_evens(plan, steps),
+        "key_table": outlook.key_table(steps),
+        "break_evens": _break_evens(found),
+        "undrawn_words": outlook.undrawn_words(found),
         "sweep": sweep,
         "sweep_words": "" if sweep is None else outlook.sweep_words(sweep),
         "sweep_chart": sweep_chart(sweep) if sweep is not None and drawn else None,
@@ -119,24 +123,19 @@ def _context(plan: Plan, steps: Sequence[Step], sweep: Sweep | None, simulation:
     }
 
 
-def _break_evens(plan: Plan, steps: Sequence[Step]) -> list[BreakEvenPart]:
+def _break_evens(found: Sequence[tuple[Step, BreakEven]]) -> list[BreakEvenPart]:
+    """Return a chart of each step whose prices are known; where there are many, those whose lines cross come first."""
     from training_storage.report.chart_break_even import break_even_chart
     from training_storage.report.outlook import break_even_words, point_table, step_name
-    from training_storage.whatif import break_even
 
-    found = [(step, break_even(plan, step)) for step in steps if step.plan is not None]
-    chosen = sorted(found, key=lambda pair: _interest(pair[1]))[:_CHARTS_MOST]
+    drawn = [pair for pair in found if pair[1].points]
+    chosen = sorted(drawn, key=lambda pair: not pair[1].crossings_mb_per_s)[:_CHARTS_MOST]
     return [
         BreakEvenPart(
             title=f"{step_name(step)}: {each.step}",
             words=break_even_words(each),
-            chart=break_even_chart(each, number) if each.points else None,
+            chart=break_even_chart(each, number),
             numbers=point_table(each),
         )
         for number, (step, each) in enumerate(sorted(chosen, key=found.index), 1)
     ]
-
-
-def _interest(found: BreakEven) -> int:
-    """Order charts: lines that cross, lines that do not, and those that lack a price."""
-    return 0 if found.crossings_mb_per_s else 1 if found.points else 2

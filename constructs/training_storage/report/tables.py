@@ -14,12 +14,11 @@ class Column:
 
     Attributes:
         title: Its head.
-        kind: ``text``, ``number`` (aligned to the right), ``measure`` (the same, and may be broken) ``code``, or
-            ``keys`` (lines of a workload file).
+        kind: ``text``, ``number`` (aligned to the right), ``measure`` (the same, and may be broken) or ``code``.
     """
 
     title: str
-    kind: Literal["text", "number", "measure", "code", "keys"] = "text"
+    kind: Literal["text", "number", "measure", "code"] = "text"
 
 
 @dataclass(frozen=True, slots=True)
