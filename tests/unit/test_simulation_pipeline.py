@@ -57,13 +57,34 @@ def test_a_read_shorter_than_the_work_hides_behind_it() -> None:
     assert found.read_s == pytest.approx(0.09)
 
 
-def test_slots_count_units_that_are_ready_too() -> None:
-    # Two slots, reads of 0.25 s: both units come at once, are taken at 0 and 0.1 s, and each slot starts again only
-    # when its own unit is taken. With a queue of its own behind the slots four would be on the way.
+def test_where_latency_binds_units_come_in_rounds_of_the_slots() -> None:
+    # Two slots, reads of 0.25 s: one unit is there when it is asked for, the other a round later.
     found = measured(workers=2, prefetch=1, latency_s=0.25, supply_mb_per_s=math.inf)
     assert found.delivered_mb_per_s == pytest.approx(2 / 0.25)
     assert found.wait_fraction == pytest.approx(0.2)
     assert found.empty_fraction == pytest.approx(0.5)
+
+
+def test_a_slot_reads_again_only_when_its_unit_is_taken() -> None:
+    # Read in no time, taken each 0.1 s: what is read is what is taken, and no queue grows behind the accelerator.
+    found = measured(workers=2, prefetch=1, supply_mb_per_s=math.inf)
+    assert found.read_s == 0
+    assert found.wait_fraction == pytest.approx(0, abs=1e-9)
+
+
+def test_a_supply_close_to_the_demand_is_measured_once_the_first_rush_is_over() -> None:
+    # 128 reads begin together, 17.6 units a second are supplied and 19.5 taken: a queue of the rush would last long.
+    found = measured(
+        demand_mb_per_s=2859.0,
+        supply_mb_per_s=2573.1,
+        unit_mb=146.6,
+        workers=16,
+        prefetch=8,
+        latency_s=0.2,
+        stream_mb_per_s=85.0,
+        accelerators=4,
+    )
+    assert found.wait_fraction == pytest.approx(0.1, rel=0.01)
 
 
 def test_workers_and_prefetch_count_alike() -> None:

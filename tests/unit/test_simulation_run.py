@@ -58,6 +58,7 @@ def test_a_failure_in_training_throws_away_what_was_trained_since_the_last_save(
     assert (found.saves, found.restores) == (8, 1)
     assert found.work_s == 100.0 + 7 * 100.0 + 30.0
     assert found.stall_s == 80.0
+    assert found.stall_fraction == 80.0 / (830.0 + 40.0 + 80.0)  # restart and restore are no part of it
     assert found.lost_s_per_failure == 40.0
 
 
