@@ -113,3 +113,23 @@ def test_what_is_wrong_elsewhere_is_said_before_any_value_is_looked_at() -> None
     with pytest.raises(WorkloadError) as caught:
         Variations(wrong, "compute.instance_count", catalog=CATALOG)
     assert [each.path for each in caught.value.problems] == ["availability_zone_id"]
+
+
+def test_a_rule_on_the_field_itself_is_asked_for_every_value() -> None:
+    block: Data = {
+        "instance_type": "p5.48xlarge",
+        "instance_count": 8,
+        "purchase": "capacity-block",
+        "capacity_reservation_id": "cr-0123456789abcdef0",
+        "start": "2026-12-01T11:30:00Z",
+        "end": "2026-12-08T10:30:00Z",
+    }
+    workload = workload_from_dict({**copy.deepcopy(BASE), "compute": block})
+    variations = Variations(workload, "compute.instance_count", catalog=CATALOG)
+    assert variations.at(64).compute.instance_count == 64
+    with pytest.raises(WorkloadError) as varied:
+        variations.at(65)
+    with pytest.raises(WorkloadError) as changed:
+        change_workload(workload, {"compute.instance_count": 65})
+    assert varied.value.problems == changed.value.problems
+    assert [each.path for each in varied.value.problems] == ["compute.instance_count"]
