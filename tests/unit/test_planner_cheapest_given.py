@@ -8,13 +8,13 @@ table with the planner: the numbers are those of the FSx for Lustre User Guide a
 from __future__ import annotations
 
 import math
+import random
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, event, given, settings
-from hypothesis import strategies as st
 
 from tests.unit._planner import make
 from training_storage.errors import PlanError, Problem
@@ -164,7 +164,8 @@ def not_efa_client(ask: Ask) -> bool:
     return ask.efa is not True or not connections or ask.count > 1024
 
 
-def check(ask: Ask) -> None:
+def check(ask: Ask) -> str:
+    """Plan one question, hold the plan against the walk, and return what happened."""
     accelerators = ask.count * FLEET[ask.instance_type][1]
     rate: dict[str, Any] | None = {"per_accelerator": f"{ask.read / accelerators!r} MB/s"} if ask.read else None
     if ask.read and ask.opens:
@@ -211,62 +212,64 @@ def check(ask: Ask) -> None:
             assert not list(all_that_cover(ask, efa=ask.efa is True, over_tcp=not_efa_client(ask)))
         else:
             assert ask.iops < automatic(ask.gib)
-        event("refused")
-        return
-    event(f"efa {made.lustre is not None and made.lustre.efa}, capacity {'given' if ask.gib else 'planned'}")
+        return "refused"
     assert made.demand.required_mb_per_s == pytest.approx(ask.required) or not ask.required
     assert made.demand.hot_capacity_gib == pytest.approx(ask.space)
     check_planned(ask, made)
+    over = ", EFA" if made.lustre is not None and made.lustre.efa else ""
+    return f"{'given' if ask.gib else 'planned'}{over}"
 
 
-def amount(low: float, high: float) -> st.SearchStrategy[float]:
-    return st.floats(math.log10(low), math.log10(high)).map(lambda exponent: round(10**exponent, 3))
+def log_uniform(draw: random.Random, low: float, high: float) -> float:
+    return round(10 ** draw.uniform(math.log10(low), math.log10(high)), 3)
 
 
-@st.composite
-def asks(draw: st.DrawFn) -> Ask:
-    scratch = draw(st.sampled_from([False, False, False, False, True]))
-    full = scratch or draw(st.booleans())
-    efa = draw(st.sampled_from([None, False])) if not full else draw(st.sampled_from([None, True, False]))
-    efa = None if scratch else efa
-    reads = draw(st.booleans())
-    saves = not reads or draw(st.booleans())
-    gib = draw(st.sampled_from([None, None, None, 38_400, 76_800, 384_000]))
-    place = ALL_TIERS if full else TWO_TIERS
-    instance_type = draw(st.sampled_from(sorted(FLEET)))
-    if not full and instance_type == "p6-b300.48xlarge":
-        instance_type = "p5.48xlarge"
-    return Ask(
-        instance_type=instance_type,
-        count=draw(st.sampled_from([1, 2, 3, 8, 17, 64, 128, 129, 1024, 1025])),
-        read=draw(amount(10, 5e5)) if reads else 0.0,
-        write=draw(amount(1, 5e5)) if saves else 0.0,
-        restore=draw(amount(1, 5e5)) if saves else 0.0,
-        asynchronous=saves and draw(st.booleans()),
-        space=draw(amount(10, 8e5)),
-        opens=draw(st.sampled_from([0.0, 1.0])) and draw(amount(100, 8e5)) if reads else 0.0,
-        place=place,
-        scratch=scratch,
-        efa=efa,
-        tier=None if scratch else draw(st.sampled_from([None, None, *place[2]])),
-        gib=gib,
-        iops=None if scratch else draw(st.sampled_from([None, None, None, 12_000, 48_000, 192_000])),
-    )
+def asks(count: int, seed: int) -> Iterator[Ask]:
+    """Questions from a seed: hypothesis draws small numbers first, and what binds here are the large ones."""
+    draw = random.Random(seed)
+    for _ in range(count):
+        scratch = draw.random() < 0.15
+        place = ALL_TIERS if scratch or draw.random() < 0.7 else TWO_TIERS
+        efa = None if scratch else draw.choice([None, True, False] if place is ALL_TIERS else [None, False])
+        reads = draw.random() < 0.8
+        saves = not reads or draw.random() < 0.5
+        few = draw.random() < 0.5
+        yield Ask(
+            instance_type=draw.choice(sorted(FLEET)),
+            count=draw.choice([1, 2, 3, 8] if few else [17, 64, 128, 129, 1024, 1025]),
+            read=log_uniform(draw, 10, 5e5) if reads else 0.0,
+            write=log_uniform(draw, 1, 5e5) if saves else 0.0,
+            restore=log_uniform(draw, 1, 5e5) if saves else 0.0,
+            asynchronous=saves and draw.random() < 0.5,
+            space=log_uniform(draw, 10, 8e5),
+            opens=log_uniform(draw, 1000, 8e5) if reads and draw.random() < 0.6 else 0.0,
+            place=place,
+            scratch=scratch,
+            efa=efa,
+            tier=None if scratch or draw.random() < 0.6 else draw.choice(place[2]),
+            gib=draw.choice([38_400, 76_800, 384_000]) if draw.random() < 0.25 else None,
+            iops=None if scratch or draw.random() < 0.75 else draw.choice([12_000, 48_000, 192_000]),
+        )
 
 
-_SETTINGS = settings(
-    deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much], derandomize=True
-)
+def run(count: int, seed: int) -> Counter[str]:
+    seen: Counter[str] = Counter()
+    for ask in asks(count, seed):
+        try:
+            seen[check(ask)] += 1
+        except AssertionError as error:
+            raise AssertionError(ask) from error
+    return seen
 
 
-@settings(_SETTINGS, max_examples=150)
-@given(asks())
-def test_no_configuration_that_covers_is_cheaper(ask: Ask) -> None:
-    check(ask)
+@pytest.mark.parametrize("seed", range(4))
+def test_no_configuration_that_covers_is_cheaper(seed: int) -> None:
+    seen = run(150, seed)
+    # Everything that can happen does: planned and given, over EFA and over TCP, and refused.
+    assert min(seen[each] for each in ("planned", "planned, EFA", "given", "given, EFA", "refused")) >= 2, seen
 
 
 @pytest.mark.slow
-@settings(_SETTINGS, max_examples=5000)
-@given(asks())
-def test_no_configuration_that_covers_is_cheaper_over_thousands(ask: Ask) -> None:
-    check(ask)
+@pytest.mark.parametrize("seed", range(100, 105))
+def test_no_configuration_that_covers_is_cheaper_over_thousands(seed: int) -> None:
+    run(1000, seed)

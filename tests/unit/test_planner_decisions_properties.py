@@ -258,7 +258,7 @@ def given_file_systems(draw: st.DrawFn) -> Data:
             "instance_count": draw(st.sampled_from([1, 4, 17, 128, 600])),
         },
         "dataset": {
-            "size": "500 GB",
+            "size": draw(st.sampled_from(["500 GB", "3 TB", "40 TB"])),
             "average_file_size": draw(st.sampled_from(["4 KB", "1 MB", "2 GB"])),
             "read_rate": {"per_accelerator": f"{draw(st.sampled_from([0.5, 5, 50, 500, 3000]))} MB/s"},
         },
@@ -279,7 +279,11 @@ def given_file_systems(draw: st.DrawFn) -> Data:
 
 @settings(_SETTINGS, max_examples=150)
 @given(given_file_systems())
-def test_a_step_up_from_a_given_file_system_never_makes_accelerators_wait_longer(data: Data) -> None:
+def test_a_given_file_system_says_what_it_misses_and_a_step_up_never_adds_waits(data: Data) -> None:
+    done = made(data)
+    check_lustre(done)
+    check_waits(done)
+    check_decisions(done)
     check_steps(data)
 
 
