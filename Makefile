@@ -58,7 +58,7 @@ types: setup
 	mypy
 
 floors: setup
-	lint-imports
+	lint-imports --no-cache
 
 unit: setup
 	CDK_VALIDATION=false pytest -q -m "not slow" -n 2 --dist loadfile $(PYTEST_ARGS)
