@@ -442,3 +442,40 @@ def test_steps_of_the_tables_are_the_whole_table() -> None:
         tiers = {tier or 0 for d, s, tier, *_ in THROUGHPUT if (d, s) == (deployment, storage)}
         assert tiers == set(row.read_mb_per_s_per_tib)
     assert math.isclose(CATALOG.lustre.tcp_client_mb_per_s, 12_500)
+
+
+# -- latency: what is published is a range or an upper end, and a plan counts the slow end
+
+HDD = {"deployment_type": "PERSISTENT_1", "storage_type": "HDD", "per_unit_storage_throughput": 40}
+BOUGHT = {"storage_type": "INTELLIGENT_TIERING", "links": [], "read_cache": "none"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sample", "seconds"),
+    [
+        # SSD: data and metadata under 1 ms. HDD: data a single-digit number of ms. INTELLIGENT_TIERING: tens of ms.
+        ({"hot_tier": "lustre"}, "1 MB", 0.001 + 0.001),
+        ({"hot_tier": "lustre", "lustre": HDD}, "1 MB", 0.001 + 0.010),
+        ({"hot_tier": "lustre", "lustre": BOUGHT}, "1 MB", 0.001 + 0.100),
+        # S3: 100 to 200 ms, then 85 to 90 MB/s a request; code that opens files looks each up first.
+        ({"hot_tier": "none", "dataset.interface": "object"}, "1 MB", 0.2 + 1 / 85),
+        ({"hot_tier": "none", "dataset.interface": "object"}, "8 MiB", 0.2 + 8.388608 / 85),
+        ({"hot_tier": "none"}, "1 MB", 0.2 + 0.2 + 1 / 85),
+        # S3 Express: a single-digit number of ms in its zone.
+        ({"hot_tier": "express", "dataset.interface": "object"}, "1 MB", 0.010),
+        # S3 Files: files under 128 KiB and all metadata under 1 ms, larger reads as S3 does.
+        ({"hot_tier": "none", "dataset.access": "read-write"}, "1 MB", 0.001 + 0.2 + 1 / 85),
+        ({"hot_tier": "none", "dataset.access": "read-write"}, "64 KB", 0.001 + 0.001),
+    ],
+)
+def test_reads_in_flight_against_published_latency(changes: dict[str, Any], sample: str, seconds: float) -> None:
+    """Little's law: 32 accelerators keep 8 x 2 reads in flight each."""
+    rate = {"samples": {"size": sample, "per_second_per_accelerator": 1}}
+    loader = {"workers_per_accelerator": 8, "prefetch": 2}
+    asked = {"dataset.file_count": None, "dataset.read_rate": rate, "dataset.loader": loader, **changes}
+    told = planned(asked).prediction
+    (latency,) = [each for each in told.limits if each.name == "latency"]
+    sample_mb = {"1 MB": 1.0, "8 MiB": 8.388608, "64 KB": 0.064}[sample]
+    assert latency.mb_per_s == pytest.approx(32 * 8 * 2 * sample_mb / seconds)
+    del asked["dataset.loader"]
+    assert "latency" not in {each.name for each in planned(asked).prediction.limits}
