@@ -52,6 +52,7 @@ def browser() -> Iterator[webdriver.Chrome]:
         # Both paths are given: selenium then looks for neither and downloads nothing.
         opened = webdriver.Chrome(options=options, service=Service(driver))
         try:
+            opened.get("about:blank")
             yield opened
         finally:
             opened.quit()
@@ -82,10 +83,11 @@ def log(browser: webdriver.Chrome, kind: str) -> list[dict[str, Any]]:
     return list(entries)
 
 
-def requests(browser: webdriver.Chrome) -> set[str]:
-    """Return every address that was asked for since the last call."""
+def requests(browser: webdriver.Chrome, page: Path) -> set[str]:
+    """Return every address that a page asked for since the last call, its own too; the browser's own pages left out."""
     messages = [json.loads(entry["message"])["message"] for entry in log(browser, "performance")]
-    return {each["params"]["request"]["url"] for each in messages if each["method"] == "Network.requestWillBeSent"}
+    sent = [each["params"] for each in messages if each["method"] == "Network.requestWillBeSent"]
+    return {each["request"]["url"] for each in sent if each["documentURL"] == page.as_uri()}
 
 
 def audit(browser: webdriver.Chrome) -> dict[str, Any]:
@@ -114,11 +116,11 @@ def test_page_is_whole_quiet_and_readable(
     browser: webdriver.Chrome, pages: dict[str, Path], name: str, width: int, scheme: str
 ) -> None:
     log(browser, "browser")
-    requests(browser)
+    log(browser, "performance")
     show(browser, pages[name], width, scheme)
 
     assert [entry["message"] for entry in log(browser, "browser")] == []
-    assert {url for url in requests(browser) if not url.startswith("data:")} == {pages[name].as_uri()}
+    assert {url for url in requests(browser, pages[name]) if not url.startswith("data:")} == {pages[name].as_uri()}
 
     browser.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
     found = audit(browser)

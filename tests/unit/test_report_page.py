@@ -378,3 +378,11 @@ def test_the_extra_has_what_the_report_needs() -> None:
     extra = {re.split(r"[>=<]", each)[0] for each in project["optional-dependencies"]["report"]}
     assert extra == {"jinja2", "matplotlib"}
     assert not extra & {re.split(r"[>=<]", each)[0] for each in project["dependencies"]}
+
+
+def test_the_example_of_the_page_of_docs_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "report.md").read_text(encoding="utf-8"), re.DOTALL)
+    exec(compile(code, "docs/report.md", "exec"), {})
+    assert parse((tmp_path / "report.html").read_text(encoding="utf-8")).all("h1")[0].text == "llama3-70b"
