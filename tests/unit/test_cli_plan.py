@@ -229,7 +229,7 @@ def test_a_report_gets_steps_and_the_sweep_that_is_asked_for(
     out(capsys, VISION, "--format", "html", "--sweep", "instance_count=1,2")
     out(capsys, VISION, "--format", "html", "--simulate", "--run-length", "1d", "--seed", "3")
     assert [each["plan"].name for each in asked] == [made.name] * 3
-    assert asked[0] == {"plan": made, "steps": steps(made), "sweep": default_sweep(made.workload)}
+    assert asked[0] == {"plan": made, "steps": steps(made), "sweep": default_sweep(made.workload), "simulation": None}
     assert asked[1]["sweep"] == sweep(made.workload, "instance_count", "1,2")
     assert asked[2]["simulation"].seed == 3
 

@@ -192,9 +192,7 @@ def _as_html(plan: Plan, arguments: argparse.Namespace) -> str:
     found = _sweep(plan, arguments)
     if found is None:
         found = default_sweep(plan.workload, catalog=plan.catalog, run_length=arguments.run_length)
-    simulation = _simulation(plan, arguments)
-    simulated: dict[str, Any] = {} if simulation is None else {"simulation": simulation}
-    return render_report(plan, steps=steps(plan), sweep=found, **simulated)
+    return render_report(plan, steps=steps(plan), sweep=found, simulation=_simulation(plan, arguments))
 
 
 def _sweep(plan: Plan, arguments: argparse.Namespace) -> Sweep | None:
