@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import io
 import math
+from functools import cache
 from typing import Any
 
 from hypothesis import strategies as st
@@ -12,6 +13,8 @@ from hypothesis import strategies as st
 from training_storage.catalog import InstanceType, default_catalog
 
 Data = dict[str, Any]
+
+# Strategies are kept once made: hypothesis looks each new one over, which costs as much as what is drawn from it.
 
 
 def dump_workload(data: Data) -> str:
@@ -29,6 +32,7 @@ def dump_workload(data: Data) -> str:
     return out.getvalue()
 
 
+@cache
 def sizes(low_gb: float = 0.001, high_gb: float = 1e6) -> st.SearchStrategy[str]:
     """Sizes between two numbers of GB, in decimal and binary units."""
     units = {"MB": 1e-3, "GB": 1.0, "TB": 1e3, "PB": 1e6, "MiB": 2**20 / 1e9, "GiB": 2**30 / 1e9, "TiB": 2**40 / 1e9}
@@ -41,6 +45,7 @@ def sizes(low_gb: float = 0.001, high_gb: float = 1e6) -> st.SearchStrategy[str]
     return st.tuples(st.floats(math.log10(low_gb), math.log10(high_gb)), st.sampled_from(list(units))).map(written)
 
 
+@cache
 def durations(low_s: int = 1, high_s: int = 86_400 * 30) -> st.SearchStrategy[str]:
     """Lengths of time in every unit."""
     seconds = st.integers(low_s, high_s)
@@ -52,20 +57,24 @@ def durations(low_s: int = 1, high_s: int = 86_400 * 30) -> st.SearchStrategy[st
     )
 
 
+@cache
 def log_integers(low: int, high: int) -> st.SearchStrategy[int]:
     """Whole numbers, small ones as often as large ones."""
     return st.floats(math.log(low), math.log(high)).map(lambda e: max(low, min(high, round(math.exp(e)))))
 
 
+@cache
 def days(low: int, high: int = 3650) -> st.SearchStrategy[str]:
     """Whole days."""
     return st.integers(low, high).map(lambda n: f"{n}d")
 
 
+@cache
 def _ids(prefix: str) -> st.SearchStrategy[str]:
     return st.text("0123456789abcdef", min_size=8, max_size=17).map(lambda tail: f"{prefix}-{tail}")
 
 
+@cache
 def _names(most: int = 40) -> st.SearchStrategy[str]:
     return st.from_regex(rf"[a-z][a-z0-9-]{{0,{most - 2}}}[a-z0-9]", fullmatch=True)
 
@@ -179,8 +188,9 @@ def _dataset(draw: st.DrawFn, facts: InstanceType | None) -> Data:
         for model in catalog.reference_models()
         if facts is not None and facts.accelerator_model in catalog.reference_accelerators(model)
     ]
-    if models:
-        rates["reference"] = st.sampled_from(models)
+    rate = _one_of(rates)
+    if models:  # few types have one: it is drawn more often than the others, so that it is drawn at all
+        rate = st.one_of(rate, st.fixed_dictionaries({"reference": st.sampled_from(models)}))
     out = draw(
         _optional(
             {"size": sizes(1, 5e5)},
@@ -193,7 +203,7 @@ def _dataset(draw: st.DrawFn, facts: InstanceType | None) -> Data:
                     {"workers_per_accelerator": st.integers(1, 64), "prefetch": st.integers(1, 16)}
                 ),
                 "source": st.tuples(_BUCKETS, _PREFIXES).map(lambda parts: f"s3://{parts[0]}/{parts[1]}"),
-                "read_rate": _one_of(rates),
+                "read_rate": rate,
             },
         )
     )
@@ -328,6 +338,7 @@ def _network(draw: st.DrawFn) -> Data:
     return out | draw(_optional({}, {"route_table_ids": st.lists(_ids("rtb"), max_size=2)}))
 
 
+@cache
 def _directory_buckets(zone: str) -> st.SearchStrategy[str]:
     return st.from_regex(r"[a-z][a-z0-9]{2,20}", fullmatch=True).map(lambda base: f"{base}--{zone}--x-s3")
 
