@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -36,7 +37,7 @@ def test_console_blocks_print_what_they_show(block: str, folder: Path) -> None:
     command, *shown = block.splitlines()
     assert command.startswith("$ training-storage ")
     done = subprocess.run(
-        [sys.executable, "-m", "training_storage", *command.split()[2:]],
+        [sys.executable, "-m", "training_storage", *shlex.split(command)[2:]],
         cwd=folder, capture_output=True, text=True, check=False, env=os.environ | {"COLUMNS": "100"},
     )  # fmt: skip
     printed = (done.stdout + done.stderr).splitlines()
