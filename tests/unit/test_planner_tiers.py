@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.unit._planner import CATALOG, SAVES, because, planned, refused, warning, warning_ids
+from training_storage.planner.words import percent
 
 # An instance of p5.48xlarge moves 100 Gbit/s to S3 (one of its cards carries IP): 12,500 MB/s.
 # One prefix: 5,500 GET and 3,500 PUT a second of 8 MiB: 46,137.344 and 29,360.128 MB/s (Mountpoint troubleshooting).
@@ -267,12 +268,50 @@ def test_first_match_wins_over_what_s3_would_serve() -> None:
     assert "USD a month" in warning(made, "s3-would-serve")
 
 
-def test_s3_would_serve_says_both_costs_for_express() -> None:
-    made = planned({"dataset.interface": "object", "compute.instance_count": 125})
+WOULD_SERVE: list[dict[str, Any]] = [
+    {"compute.instance_count": 17, "checkpoints": SAVES},
+    {"dataset.interface": "object", "compute.instance_count": 125},
+    {"compute.instance_count": 17, "dataset.access": "read-write"},  # S3 Files
+    {"compute.instance_count": 17, "dataset.average_file_size": "5 MB", "dataset.file_count": None},
+    {"compute.instance_count": 17, "mountpoint.cache": "express", "availability_zone_id": "use1-az6"},
+]
+
+
+@pytest.mark.parametrize("changes", WOULD_SERVE)
+def test_s3_would_serve_says_both_costs_by_the_bills(changes: dict[str, Any]) -> None:
+    made, without = planned(changes), planned({**changes, "hot_tier": "none"})
     text = warning(made, "s3-would-serve")
-    # 2 TB at 0.11 USD a GB-month (S3 FAQs).
-    assert "220 USD a month" in text
-    assert "0 USD a month" in text
+    costs = (made.cost.storage_monthly, without.cost.storage_monthly)
+    assert None not in costs
+    name = {"lustre": "Lustre", "express": "S3 Express"}[made.tiers.hot]
+    assert f"with {name} {costs[0]:,.0f} USD a month, without a hot tier {costs[1]:,.0f} USD a month" in text
+    assert not any("looks a file up" in each for each in made.assumptions)  # nothing of the other bill is said here
+    assert [each.option for each in made.decisions if each.rule == "mountpoint.cache"].count("nvme") <= 1
+
+
+def test_s3_would_serve_knows_no_cost_where_a_line_has_no_price() -> None:
+    # The region has rows of Lustre and none of S3: a part of the bill is no cost to compare.
+    there = {"region": "us-east-2", "availability_zone_id": "use2-az1", "compute.instance_count": 17}
+    text = warning(planned(there), "s3-would-serve")
+    assert "with Lustre price not known, without a hot tier price not known" in text
+
+
+def test_s3_would_serve_says_what_it_does_not_do() -> None:
+    # Each accelerator has one read of 1 MB in flight, and S3 takes 200 ms to open and 200 ms to the first byte.
+    changes = {
+        "compute.instance_count": 17,
+        "dataset.file_count": None,
+        "dataset.read_rate": {"samples": {"size": "1 MB", "per_second_per_accelerator": 10}},
+        "dataset.loader": {"workers_per_accelerator": 1, "prefetch": 1},
+    }
+    made, without = planned(changes), planned({**changes, "hot_tier": "none"})
+    assert made.prediction.data_wait_fraction == 0
+    wait = without.prediction.data_wait_fraction
+    assert wait is not None
+    assert wait > 0.5
+    assert f"wait for data {percent(wait)} of the time there, for latency" in warning(made, "s3-would-serve")
+    plain = planned({"compute.instance_count": 17})
+    assert "wait" not in warning(plain, "s3-would-serve")
 
 
 @pytest.mark.parametrize(
@@ -288,6 +327,11 @@ def test_s3_would_serve_says_both_costs_for_express() -> None:
             "compute.instance_count": 17,
             "dataset.access": "read-write",
         },
+        # hot_tier: none would be refused: no rename, nothing mounted, S3 Files without versions, in another bucket
+        {"compute.instance_count": 17, "dataset.access": "read-write", "file_access": "mountpoint"},
+        {"compute.instance_count": 17, "file_access": "none"},
+        {"compute.instance_count": 17, "dataset.access": "read-write", "data_lake.versioned": False},
+        {"compute.instance_count": 17, "dataset.access": "read-write", "dataset.source": "s3://other-bucket/data/"},
     ],
 )
 def test_s3_would_serve_is_said_only_where_a_rule_decided_against_it(changes: dict[str, Any]) -> None:

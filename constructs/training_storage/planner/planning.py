@@ -24,6 +24,7 @@ from training_storage.planner.warnings import (
     warn_unused,
 )
 from training_storage.planner.words import number
+from training_storage.planner.would_serve import warn_would_serve
 from training_storage.units import Duration
 from training_storage.workload.model import Workload
 
@@ -71,7 +72,7 @@ def plan(workload: Workload, *, catalog: Catalog | None = None, run_length: Dura
     compute = plan_fleet(draft, lustre_plan)
     node = plan_node(draft, choice.tiers, lustre_plan)
     warn_unused(draft, choice.tiers, shared_cache=node.shared_cache is not None)
-    warn_tiers(draft, choice, result, lustre)
+    warn_tiers(draft, choice, result)
     if draft.problems:
         raise PlanError(draft.problems)
     prediction = predict(draft, limits, result, lustre_plan)
@@ -86,6 +87,7 @@ def plan(workload: Workload, *, catalog: Catalog | None = None, run_length: Dura
         prediction=prediction,
     )
     cost = estimate(draft, parts, run_h=_run_h(workload, run_length))
+    warn_would_serve(draft, choice, cost)
     return Plan(
         workload=workload,
         region_partition=region.partition,

@@ -5,7 +5,7 @@ Every option is noted with its reason, the ones that lost too.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from training_storage.planner.draft import Draft
@@ -31,12 +31,14 @@ class TierChoice:
         tiers: What is printed.
         rule: Which rule of the contract decided on the hot tier.
         s3: What S3 gives without a hot tier.
-        s3_would_serve: Whether S3 alone would do everything, the writes of the job in the data tree included.
+        access_without_hot: How nodes would see the lake as files without a hot tier.
+        s3_would_serve: Whether ``hot_tier: none`` would do everything: it is legal, and S3 serves what is asked for.
     """
 
     tiers: Tiers
     rule: Rule
     s3: S3Supply
+    access_without_hot: FileAccess
     s3_would_serve: bool
 
 
@@ -71,8 +73,19 @@ def choose_tiers(draft: Draft) -> TierChoice:
         tiers=Tiers(data_lake=True, hot=hot, file_access=access),
         rule=rule,
         s3=s3,
-        s3_would_serve=s3.can_serve and writable,
+        access_without_hot=without_hot,
+        s3_would_serve=s3.can_serve and (hot == "none" or _possible_without_hot(draft, without_hot)),
     )
+
+
+def _possible_without_hot(draft: Draft, access: FileAccess) -> bool:
+    """Whether ``hot_tier: none`` would be refused nothing, such as writes of the job into a Mountpoint mount."""
+    apart = replace(draft, problems=[])
+    dataset = draft.workload.dataset
+    _refuse_impossible(
+        apart, "none", access, posix=dataset.interface == "posix", read_write=dataset.access == "read-write"
+    )
+    return not apart.problems
 
 
 def _access_without_hot_tier(draft: Draft) -> FileAccess:

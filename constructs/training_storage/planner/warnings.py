@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from training_storage.planner.demand import PART_BYTES, covers
-from training_storage.planner.draft import RANKING_REGION, Draft
+from training_storage.planner.draft import Draft
 from training_storage.planner.latency import unit_bytes
 from training_storage.planner.lustre_plan import LustreResult, price_at
 from training_storage.planner.model import Tiers
@@ -12,7 +12,6 @@ from training_storage.planner.s3_supply import save_shortfalls
 from training_storage.planner.supply import Outcome
 from training_storage.planner.tiers import TierChoice
 from training_storage.planner.words import listed, mb_per_s, percent, seconds, usd_per_month
-from training_storage.units import GB, GIB
 
 _SAME = 1e-9
 """Two shares of the time that differ by less are equal."""
@@ -48,8 +47,8 @@ def warn_unused(draft: Draft, tiers: Tiers, *, shared_cache: bool) -> None:
         draft.warn("shared-cache-unused", "mountpoint.cache: express has no effect: nothing is mounted by Mountpoint")
 
 
-def warn_tiers(draft: Draft, choice: TierChoice, hot: Outcome, lustre: LustreResult | None) -> None:
-    """Say where S3 would do as well or better, or where it does not do what is asked for."""
+def warn_tiers(draft: Draft, choice: TierChoice, hot: Outcome) -> None:
+    """Say where S3 does better than the hot tier, or where it does not do what is asked for."""
     s3 = choice.s3
     if choice.tiers.hot == "none":
         if s3.shortfalls:
@@ -59,12 +58,6 @@ def warn_tiers(draft: Draft, choice: TierChoice, hot: Outcome, lustre: LustreRes
                 f"{'; '.join(shortfall.text for shortfall in s3.shortfalls)}",
             )
         return
-    if choice.rule in ("object-scale", "instances") and choice.s3_would_serve:
-        draft.warn(
-            "s3-would-serve",
-            f"S3 without a hot tier would serve everything that is asked for: {_hot_cost(draft, choice, lustre)}, "
-            "against 0 USD a month for no hot tier (the data lake is there in both)",
-        )
     if choice.tiers.hot == "express":
         missed = save_shortfalls(draft.needs, hot, draft.facts, saves_on_nvme=False)
         if missed:
@@ -74,19 +67,6 @@ def warn_tiers(draft: Draft, choice: TierChoice, hot: Outcome, lustre: LustreRes
                 "or a type with more network, would be faster",
             )
     _warn_slower(draft, choice, hot)
-
-
-def _hot_cost(draft: Draft, choice: TierChoice, lustre: LustreResult | None) -> str:
-    if choice.tiers.hot == "lustre":
-        price = None if lustre is None else lustre.plan.ranking_usd_per_month
-        return f"Lustre: {usd_per_month(price)} by the {RANKING_REGION} rows"
-    usd = draft.catalog.prices.usd("s3_express.storage", RANKING_REGION)
-    dataset = draft.workload.dataset
-    held_gb = dataset.size.bytes * dataset.hot_fraction / GB
-    if draft.workload.checkpoints is not None:
-        held_gb += (draft.workload.checkpoints.keep_hot + 1) * (draft.needs.demand.checkpoint_gib or 0.0) * GIB / GB
-    price = None if usd is None else usd * held_gb
-    return f"S3 Express storage: {usd_per_month(price)} and requests, by the {RANKING_REGION} rows"
 
 
 def _warn_slower(draft: Draft, choice: TierChoice, hot: Outcome) -> None:
