@@ -28,6 +28,10 @@ RATE_FORM = f"{SIZE_FORM}, then /s"
 DURATION_FORM = "a number and one of s, m, h, d"
 
 
+_LEAST_SHOWN = 1e-6
+"""Amounts below it are shown as less than it: more zeros tell nobody anything."""
+
+
 def _plain(value: Decimal) -> int | float:
     """Return an int where the value is one, so that equal inputs print equally."""
     return int(value) if value == value.to_integral_value() else float(value)
@@ -120,6 +124,14 @@ class Duration:
         return format_seconds(self.seconds)
 
 
+def plain_digits(value: float, figures: int = 3) -> str:
+    """Return so many significant figures in digits alone: ``0.00003``, not ``3e-05``; nothing below a millionth."""
+    if 0 < value < _LEAST_SHOWN:
+        return f"< {_LEAST_SHOWN:f}"
+    text = f"{value:.{figures}g}"
+    return f"{Decimal(text):f}" if "e" in text else text
+
+
 def format_bytes(value: float) -> str:
     """Return bytes in the largest decimal unit that keeps the number at 1 or more: ``60 TB``, ``978.4 GB``."""
     for unit in ("PB", "TB", "GB", "MB", "KB"):
@@ -131,7 +143,7 @@ def format_bytes(value: float) -> str:
 def format_seconds(value: float) -> str:
     """Return seconds as a person says them: ``0.86 s``, ``78 s``, ``12.5 min``, ``6.3 h``, ``2.1 d``."""
     if value < 120:
-        return f"{value:.3g} s"
+        return f"{plain_digits(value)} s"
     if value < 7200:
         return f"{value / 60:.3g} min"
     if value < 172800:

@@ -33,6 +33,7 @@ def row(text: list[str], label: str) -> list[str]:
         (0.005, "0.01"),
         (1.234, "1.23"),
         (999.994, "999.99"),
+        (999.996, "1,000"),
         (1000.0, "1,000"),
         (2957189.12, "2,957,189"),
         (None, "not known"),
@@ -72,11 +73,44 @@ def test_no_line_is_wider_than_asked(width: int, hours: float | None) -> None:
         assert all(line == line.rstrip() for line in text)
 
 
+@pytest.mark.parametrize("times", [1.0, 1e6, 1e9])
+@pytest.mark.parametrize("hours", [None, 168.0, 1e8])
+def test_amounts_that_leave_labels_no_room_stand_below_them(hours: float | None, times: float) -> None:
+    cost = bill(EXPRESS, hours=hours)
+    lines = tuple(
+        replace(
+            line,
+            hourly=(line.hourly or 0) * times,
+            run=None if line.run is None else line.run * times,
+            monthly=(line.monthly or 0) * times,
+        )
+        for line in cost.lines
+    )
+    text = cost_lines(replace(cost, lines=lines), width=60)
+    assert max(map(len, text)) <= 60
+    for line in lines:
+        assert sum(usd(line.monthly) in each for each in text) >= 1
+        for word in line.label.split():
+            assert any(word in each.split() for each in text), word
+    if times > 1 and hours == 1e8:
+        amount = f"    {usd(lines[0].run)} a run of 100,000,000 h"
+        assert text[text.index(amount) - 1] == f"    {usd(lines[0].hourly)} an hour"
+        assert text[text.index(amount) + 1] == f"    {usd(lines[0].monthly)} a month"
+
+
+def test_one_request_is_one() -> None:
+    cost = bill(
+        {**EXPRESS, "dataset.file_count": 1}, catalog=priced(book("us-east-1", without=["s3_express.get_requests"]))
+    )
+    text = cost_lines(cost, width=200)
+    assert row(text, "HEAD: the copies of 1 file are checked (1 request)") == ["not", "known"]
+
+
 def test_what_has_no_price_says_how_much_of_it_and_is_named_below() -> None:
     cost = bill(EXPRESS, catalog=priced(book("us-east-1", without=["s3_express.upload", "s3_express.get_requests"])))
     text = cost_lines(cost, width=200)
     assert row(text, "upload of the staged data (1,863 GB)") == ["not", "known"]
-    assert row(text, "HEAD: 2,000 copies are checked (2,000 requests)") == ["not", "known"]
+    assert row(text, "HEAD: the copies of 2,000 files are checked (2,000 requests)") == ["not", "known"]
     notes = dict(cost_notes(cost))
     assert notes["price not known"] == "s3_express.upload, s3_express.get_requests; in no sum"
     assert notes["after the run"].startswith("keeping the hot tier costs ")

@@ -81,12 +81,18 @@ NAME = "lustre.PERSISTENT_2.INTELLIGENT_TIERING"
 
 @pytest.mark.parametrize(
     ("cache", "item", "quantity"),
-    [("none", None, 0), ("500 GiB", "read_cache", 500), ("proportional", "read_cache_proportional", 8000)],
+    [
+        ("none", None, 0),
+        ("500 GiB", "read_cache", 500),
+        ("proportional", "read_cache_proportional", 8000),
+        (None, "read_cache_proportional", 8000),  # what is deployed where nothing is said
+    ],
 )
 def test_intelligent_tiering_buys_throughput_metadata_and_a_cache_and_counts_what_is_stored(
-    cache: str, item: str | None, quantity: int
+    cache: str | None, item: str | None, quantity: int
 ) -> None:
-    cost = bill(LUSTRE | {"lustre": TIERING | {"read_cache": cache}, "checkpoints": SAVES, "scratch_size": "100 GiB"})
+    tiering = TIERING if cache is None else TIERING | {"read_cache": cache}
+    cost = bill(LUSTRE | {"lustre": tiering, "checkpoints": SAVES, "scratch_size": "100 GiB"})
     found = {line.item.removeprefix(f"{NAME}."): line for line in cost.lines if line.item.startswith("lustre.")}
     assert set(found) == {"throughput", "frequent", "metadata_iops", *([item] if item else [])}
     assert found["throughput"].quantity == 8000

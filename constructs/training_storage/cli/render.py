@@ -10,7 +10,7 @@ from training_storage.cli.render_cost import cost_lines, cost_notes
 from training_storage.cli.render_prediction import HEADING, prediction_notes
 from training_storage.cli.render_whatif import STEPS_HEADING, steps_lines
 from training_storage.planner.draft import RANKING_REGION
-from training_storage.planner.words import number
+from training_storage.planner.words import counted, number
 
 if TYPE_CHECKING:
     from training_storage.planner.model import Demand, LinkPlan, LustrePlan, MountPlan, Plan
@@ -43,9 +43,9 @@ def render_plan(plan: Plan, *, width: int = 100, color: bool = False, steps: Seq
     page.paragraph(_headline(plan), style=_BOLD)
     fleet = plan.compute
     page.paragraph(
-        f"{fleet.instance_count} x {fleet.instance_type}, {number(plan.accelerators)} accelerators, {fleet.purchase}, "
-        f"in {plan.workload.availability_zone_id}; EFA {_on(fleet.efa)}, placement group {fleet.placement_group}; "
-        f"the data lake as files: {_ACCESS[plan.tiers.file_access]}"
+        f"{fleet.instance_count} x {fleet.instance_type}, {counted(plan.accelerators, 'accelerator')}, "
+        f"{fleet.purchase}, in {plan.workload.availability_zone_id}; EFA {_on(fleet.efa)}, "
+        f"placement group {fleet.placement_group}; the data lake as files: {_ACCESS[plan.tiers.file_access]}"
     )
     page.warnings(plan)
     page.demand(plan)
@@ -119,7 +119,8 @@ class _Page:
     def table(self, rows: Sequence[tuple[str, str, str]]) -> None:
         needed = max(len(row[1]) for row in rows)
         for name, asked, planned in rows:
-            if len(f"{name}{asked}{planned}") + 24 <= self._width or not planned:
+            # Both columns stand where they fit below one another, for every row alike.
+            if not planned or max(len(name), 18) + needed + len(planned) + 5 <= self._width:
                 self._lines.append(f"  {name:<18} {asked:<{needed}}  {planned}".rstrip())
             else:
                 self._lines.append(f"  {name:<18} {asked}".rstrip())
@@ -153,7 +154,7 @@ class _Page:
         if plan.shared_cache is not None:
             self.heading("Shared cache")
             there, days = workload.mountpoint.cache_bucket, plan.shared_cache.expire_after_days
-            made = f"made in {plan.shared_cache.availability_zone_id}; objects expire after {days} days"
+            made = f"made in {plan.shared_cache.availability_zone_id}; objects expire after {counted(days or 0, 'day')}"
             self.item("directory bucket", f"there already: {there}" if there else made)
         if plan.s3_files is not None:
             self.heading("S3 Files")
@@ -286,7 +287,7 @@ def _efa(lustre: LustrePlan) -> str:
         )
     if lustre.efa_interfaces_per_client is None:
         return f"on, but these clients use TCP{step}"
-    return f"on, {lustre.efa_interfaces_per_client} connections a client{step}"
+    return f"on, {counted(lustre.efa_interfaces_per_client, 'connection')} a client{step}"
 
 
 def _mount(mount: MountPlan) -> str:

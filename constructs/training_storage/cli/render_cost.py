@@ -6,13 +6,15 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from training_storage.planner.words import number, seconds
+from training_storage.planner.words import counted, number, seconds
 
 if TYPE_CHECKING:
     from training_storage.planner.model_cost import AfterRun, Cost, CostLine
 
 _UNKNOWN: Final = "not known"
 _GAP: Final = 2
+_LEAST_ROOM: Final = 24
+"""Columns that labels need beside the amounts; with fewer each label stands above its amounts."""
 
 
 def cost_lines(cost: Cost, *, width: int) -> list[str]:
@@ -26,6 +28,8 @@ def cost_lines(cost: Cost, *, width: int) -> list[str]:
     columns = len(rows[0][1])
     widths = [max(len(row[1][index]) for row in rows) for index in range(columns)]
     room = width - 2 - sum(widths) - _GAP * columns
+    if room < _LEAST_ROOM:
+        return list(_stacked(rows, width))
     lines: list[str] = []
     for label, figures in rows:
         wrapped = textwrap.wrap(
@@ -35,6 +39,23 @@ def cost_lines(cost: Cost, *, width: int) -> list[str]:
         lines.extend(f"  {part}" for part in wrapped[:-1])
         lines.append(f"  {wrapped[-1]:<{room}}{right}".rstrip())
     return lines
+
+
+def _stacked(rows: list[tuple[str, tuple[str, ...]]], width: int) -> Iterator[str]:
+    """Yield each label, and below it each amount with the name of its column: for amounts that leave labels no room."""
+    _, names = rows[0]
+    for label, figures in rows[1:]:
+        yield from _folded(label, width)
+        for name, figure in zip(names, figures, strict=True):
+            if figure:
+                amount = figure if figure == _UNKNOWN else f"{figure} {name}"
+                yield f"    {amount}"
+
+
+def _folded(label: str, width: int) -> list[str]:
+    return textwrap.wrap(
+        label, width, initial_indent="  ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def cost_notes(cost: Cost) -> Iterator[tuple[str, str]]:
@@ -62,7 +83,7 @@ def _label(line: CostLine) -> str:
     if line.unit_price is not None:
         return line.label
     if line.unit == "1000 requests":
-        used = f"{number(line.quantity * 1000)} requests"
+        used = counted(line.quantity * 1000, "request")
     else:
         used = f"{number(line.quantity)} {line.unit}{'s' if line.unit == 'hour' and line.quantity != 1 else ''}"
     return f"{line.label} ({used})"
@@ -86,7 +107,7 @@ def usd(value: float | None) -> str:
         return "0"
     if value < 0.005:
         return "< 0.01"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:,.2f}"
+    return f"{value:,.0f}" if value >= 999.995 else f"{value:,.2f}"
 
 
 def _after_run(after: AfterRun) -> str:

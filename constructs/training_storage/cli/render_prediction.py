@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from training_storage.cli.render_cost import usd
 from training_storage.planner.words import mb_per_s, number, percent, seconds
+from training_storage.units import plain_digits
 
 if TYPE_CHECKING:
     from training_storage.planner.model import Plan
@@ -36,7 +37,7 @@ def prediction_notes(plan: Plan) -> Iterator[tuple[str, str]]:
     yield "failures", _failures(found)
     if found.effective_training_time_ratio is not None:
         unknown = "" if found.data_wait_fraction is not None else ", data wait not known and not counted"
-        ratio = f"{found.effective_training_time_ratio * 100:.4g} %"
+        ratio = f"{plain_digits(found.effective_training_time_ratio * 100, 4)} %"
         yield "effective time", f"{ratio} of all time ends as training progress{unknown}"
     if found.idle_gpu_usd_per_hour is not None:
         yield "idle accelerators", f"{usd(found.idle_gpu_usd_per_hour)} USD an hour for waits and stalls"

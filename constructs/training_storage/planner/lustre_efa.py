@@ -18,7 +18,7 @@ from training_storage.planner.lustre import (
     size,
     size_tiered,
 )
-from training_storage.planner.words import gib, mb_per_s
+from training_storage.planner.words import counted, gib, mb_per_s
 
 
 @dataclass(slots=True, kw_only=True)
@@ -153,7 +153,7 @@ def _why_efa(ask: LustreAsk, plain: Choice, fast: Choice) -> str:
             f"{mb_per_s(ask.needs.share_mb_per_s)}"
         )
     return (
-        f"{reason}; with {fast.efa_interfaces} interfaces a client one instance moves "
+        f"{reason}; with {counted(fast.efa_interfaces or 0, 'interface')} a client one instance moves "
         f"{mb_per_s(fast.client_limit_mb_per_s)} in place of {mb_per_s(plain.client_limit_mb_per_s)}"
     )
 

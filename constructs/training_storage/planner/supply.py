@@ -91,7 +91,7 @@ def latency_terms(needs: Needs, time: ReadTime | None) -> tuple[Term, ...]:
         Term(
             "latency",
             needs.reads_in_flight * unit_mb / time.seconds,
-            "{} reads in flight x {} MB, each {} s",
+            f"{{}} read{'' if needs.reads_in_flight == 1 else 's'} in flight x {{}} MB, each {{}} s",
             (needs.reads_in_flight, unit_mb, time.seconds),
         ),
     )

@@ -12,7 +12,7 @@ from training_storage.planner.draft import Draft
 from training_storage.planner.links import dataset_source
 from training_storage.planner.model import FileAccess, HotTier, Tiers
 from training_storage.planner.s3_supply import S3Supply, judge_s3
-from training_storage.planner.words import mb_per_s, number, seconds
+from training_storage.planner.words import counted, mb_per_s, seconds
 
 EXPRESS_ACCELERATORS = 1000
 """Accelerators from which object code goes to S3 Express One Zone (AWS China Summit 2026 guidance)."""
@@ -119,7 +119,7 @@ def _hot_tier(draft: Draft, s3: S3Supply, *, writable: bool) -> tuple[HotTier, R
 
 def _explain_hot_tier(draft: Draft, s3: S3Supply, hot: HotTier, rule: Rule) -> None:
     needs = draft.needs
-    accelerators = f"{number(needs.accelerators)} accelerators"
+    accelerators = counted(needs.accelerators, "accelerator")
     zone = draft.workload.availability_zone_id
     verdict = _verdict(draft, s3)
     chosen = {
@@ -139,23 +139,27 @@ def _explain_hot_tier(draft: Draft, s3: S3Supply, hot: HotTier, rule: Rule) -> N
         elif option == "lustre":
             draft.reject("hot-tier", option, _why_not_lustre(hot, accelerators, needs.instances))
         elif option == "express":
-            draft.reject("hot-tier", option, _why_not_express(draft, accelerators, hot))
+            draft.reject("hot-tier", option, _why_not_express(draft, hot))
         else:
             draft.reject("hot-tier", option, verdict if rule == "s3" else f"{chosen}; {verdict}")
+
+
+def _are(count: float, what: str) -> str:
+    return f"{counted(count, what)} {'is' if count == 1 else 'are'}"
 
 
 def _why_not_lustre(hot: HotTier, accelerators: str, instances: int) -> str:
     if hot == "express":
         return f"object code on {accelerators} reads and saves through the S3 API and needs no file system"
-    return f"{instances:,} instances are {LUSTRE_INSTANCES} or fewer, and S3 serves everything that is asked for"
+    return f"{_are(instances, 'instance')} {LUSTRE_INSTANCES} or fewer, and S3 serves everything that is asked for"
 
 
-def _why_not_express(draft: Draft, accelerators: str, hot: HotTier) -> str:
+def _why_not_express(draft: Draft, hot: HotTier) -> str:
     if draft.workload.dataset.interface == "posix":
         needs = "POSIX code (dataset.interface: posix) needs a file system"
         return f"{needs}: it stays on Lustre at any scale" if hot == "lustre" else f"{needs}, and has the lake as files"
     if draft.needs.accelerators < EXPRESS_ACCELERATORS:
-        return f"{accelerators} are fewer than {EXPRESS_ACCELERATORS:,}"
+        return f"{_are(draft.needs.accelerators, 'accelerator')} fewer than {EXPRESS_ACCELERATORS:,}"
     return f"{draft.workload.availability_zone_id} has no S3 Express"
 
 

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from training_storage.units import format_seconds
+from training_storage.units import format_seconds, plain_digits
 
 
 def number(value: float) -> str:
     """Return a number with thousands separators: whole from 100 up, three digits below."""
     if value >= 100 or value == int(value):
-        return f"{value:,.0f}"
-    return f"{value:.3g}"
+        return f"{value + 0.0:,.0f}"  # of a zero below 0, 0
+    return plain_digits(value)
+
+
+def counted(value: float, what: str) -> str:
+    """Return a number of things: ``1 file``, ``1,200 files``."""
+    return f"{number(value)} {what}{'' if value == 1 else 's'}"
 
 
 def mb_per_s(value: float) -> str:
@@ -29,7 +34,7 @@ def usd_per_month(value: float | None) -> str:
 
 def percent(share: float) -> str:
     """Return a share in percent: ``0.55 %``."""
-    return f"{share * 100:.3g} %"
+    return f"{plain_digits(share * 100)} %"
 
 
 def seconds(value: float) -> str:

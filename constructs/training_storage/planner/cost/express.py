@@ -9,7 +9,7 @@ from training_storage.planner.cost.lines import Item, gigabytes, requests
 from training_storage.planner.cost.usage import Usage
 from training_storage.planner.draft import Draft
 from training_storage.planner.model import ExpressPlan, SharedCachePlan
-from training_storage.planner.words import number
+from training_storage.planner.words import counted
 from training_storage.units import GIB, MIB
 
 SINGLE_COPY_BYTES = GIB
@@ -59,7 +59,9 @@ def _staging(draft: Draft, usage: Usage, hot: bool) -> Iterator[Item]:
     if files is None:
         draft.assume("files of unknown number are staged in parts of 8 MiB; listing and checking them is not counted")
         return
-    yield requests("s3_express.get_requests", f"HEAD: {number(files)} copies are checked", once=files, hot=hot)
+    yield requests(
+        "s3_express.get_requests", f"HEAD: the copies of {counted(files, 'file')} are checked", once=files, hot=hot
+    )
     yield requests("s3.put_requests", "LIST: what is to be staged", once=listing, hot=hot)
 
 
@@ -120,10 +122,10 @@ def shared_cache_items(cache: SharedCachePlan, usage: Usage) -> Iterator[Item]:
         per_month=usage.hot_gib,
         hot=hot,
     )
-    yield requests("s3_express.put_requests", f"PUT: {number(files)} files enter the cache", once=files, hot=hot)
+    yield requests("s3_express.put_requests", f"PUT: {counted(files, 'file')} into the cache", once=files, hot=hot)
     yield gigabytes("s3_express.upload", "upload of what enters the cache", once=usage.hot_gib, hot=hot)
     if refills:
-        label = f"PUT: they enter it again, for it forgets them after {days} days"
+        label = f"PUT: they enter it again, for it forgets them after {counted(days, 'day')}"
         yield requests("s3_express.put_requests", label, per_hour=files * refills, hot=hot)
         again = usage.hot_gib * refills
         yield gigabytes("s3_express.upload", "upload of what enters it again", per_hour=again, hot=hot)

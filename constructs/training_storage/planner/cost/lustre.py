@@ -9,7 +9,7 @@ from training_storage.planner.cost.usage import Usage
 from training_storage.planner.demand import CAPACITY_SHARE
 from training_storage.planner.draft import Draft
 from training_storage.planner.model import LustrePlan
-from training_storage.planner.words import number
+from training_storage.planner.words import counted
 from training_storage.rules.links import prefixes_overlap
 
 HDD_CACHE_SHARE = 5
@@ -105,7 +105,7 @@ def _tiered(draft: Draft, lustre: LustrePlan) -> Iterator[Item]:
             per_month=float(given.read_cache_gib),
             hot=True,
         )
-    elif given.read_cache == "proportional":
+    elif given.read_cache != "none":  # what is made where nothing is said
         yield Item(
             item=f"{name}.read_cache_proportional",
             label="SSD read cache in proportion to the throughput; its size is not published",
@@ -164,10 +164,10 @@ def _load(draft: Draft, usage: Usage) -> Iterator[Item]:
             "bill, for the number of files is not known"
         )
         return
-    named = f"{number(files)} files are imported"
+    named = f"{counted(files, 'file')} {'is' if files == 1 else 'are'} imported"
     yield requests("s3.get_requests", f"GET and HEAD: {named} and loaded once a run", once=parts + files, hot=True)
     lists = files / draft.catalog.object_storage.list_keys_per_request
-    yield requests("s3.put_requests", "LIST: their names are imported once a run", once=lists, hot=True)
+    yield requests("s3.put_requests", "LIST: names are imported once a run", once=lists, hot=True)
     draft.assume(
         "FSx reads S3 in parts of 8 MiB, and asks for each file by one HEAD when it imports the listing; neither is "
         "published"

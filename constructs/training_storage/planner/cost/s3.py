@@ -12,7 +12,7 @@ from training_storage.planner.cost.usage import Parts, Usage
 from training_storage.planner.draft import Draft
 from training_storage.planner.model import MountPlan, SharedCachePlan
 from training_storage.planner.model_cost import HOURS_PER_MONTH
-from training_storage.planner.words import number
+from training_storage.planner.words import counted, number
 from training_storage.units import GIB, MIB
 
 
@@ -76,7 +76,7 @@ def _checkpoints(draft: Draft, parts: Parts, usage: Usage) -> Iterator[Item]:
     elif lake.versioned and pruned > 0:
         days = lake.noncurrent_versions_expire_after.seconds / 86400
         yield _stored(
-            f"pruned checkpoints, whose versions stay {number(days)} days",
+            f"pruned checkpoints, whose versions stay {counted(days, 'day')}",
             per_hour=pruned * size * days * 24 / HOURS_PER_MONTH,
         )
     puts = usage.saves_per_h * usage.checkpoint_parts
@@ -112,7 +112,9 @@ def read_items(draft: Draft, parts: Parts, usage: Usage) -> Iterator[Item]:
     cache, shared = mount.options.get("cache"), parts.shared_cache
     if cache == "nvme" and _fits(mount, usage):
         nodes = draft.needs.instances
-        label = f"GET: {nodes:,} node{'' if nodes == 1 else 's'} read everything once a run, then from local NVMe"
+        label = (
+            f"GET: {counted(nodes, 'node')} read{'s' if nodes == 1 else ''} everything once a run, then from local NVMe"
+        )
         yield requests("s3.get_requests", label, once=nodes * usage.hot_parts)
         yield from _look_ups(draft, usage)
     elif cache == "express" and shared is not None and keeps_in_cache(draft, usage):

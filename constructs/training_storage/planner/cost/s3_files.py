@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from training_storage.planner.cost.lines import Item, gigabytes, requests
 from training_storage.planner.cost.usage import Usage
 from training_storage.planner.draft import Draft
-from training_storage.planner.words import number
+from training_storage.planner.words import counted
 from training_storage.rules.s3_files_settings import DEFAULT_IMPORT_BELOW_BYTES
 from training_storage.units import GIB
 
@@ -47,7 +47,7 @@ def s3_files_items(draft: Draft, usage: Usage) -> Iterator[Item]:
         )
     if files is not None:
         imported = (written + files * metadata) / GIB
-        label = f"S3 Files imports {number(files)} files once a run"
+        label = f"S3 Files imports {counted(files, 'file')} once a run"
         yield gigabytes("s3_files.write", label, once=imported, hot=True)
     if read:
         label = "S3 Files: reads of its own storage" if small else "S3 Files: look-ups for reads of S3"
