@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from tests.unit._planner import CATALOG, make, planned
+from training_storage.catalog.prices import PriceBook
 from training_storage.planner import plan
 from training_storage.planner.model_prediction import FirstEpoch
 
@@ -139,7 +141,7 @@ def test_unknown_prices_stay_unknown() -> None:
                 "lustre": {**SIZE, "links": [{**DATASETS, "import": [], "import_metadata_on_create": False}]},
                 "dataset.source": "s3://elsewhere/data/",
             },
-            False,
+            True,  # the listing is imported by a task, which the plan names
         ),
         ({"dataset.read_rate": None}, False),
         ({"dataset.hot_fraction": 0}, False),
@@ -149,7 +151,32 @@ def test_unknown_prices_stay_unknown() -> None:
     ],
 )
 def test_only_a_link_that_covers_the_data_set_makes_a_first_pass(changes: dict[str, Any], there: bool) -> None:
-    assert (planned({**SMALL, **changes}).prediction.first_epoch is not None) is there
+    made = planned({**SMALL, **changes})
+    assert (made.prediction.first_epoch is not None) is there
+    loads = any(line.item == "s3.get_requests" and line.once and line.quantity > 0 for line in made.cost.lines)
+    if made.tiers.hot == "lustre" and made.demand.read_mb_per_s is not None and "dataset.hot_fraction" not in changes:
+        assert loads is there  # the bill takes the same way
+
+
+def test_of_a_cache_without_a_price_loading_ahead_has_none() -> None:
+    hdd = {
+        "deployment_type": "PERSISTENT_1",
+        "storage_type": "HDD",
+        "per_unit_storage_throughput": 12,
+        "storage_capacity": "12000 GiB",
+    }
+    rows = dict(CATALOG.prices.rows)
+    rows["us-east-1", "lustre.PERSISTENT_1.HDD.12"] = replace(
+        CATALOG.prices.rows["us-east-1", "lustre.SCRATCH_2.SSD"], item="lustre.PERSISTENT_1.HDD.12", usd=0.025
+    )
+    catalog = replace(CATALOG, prices=PriceBook(rows))
+    found = {}
+    for cache in ("none", "read"):
+        made = plan(make({**SMALL, "lustre": {**hdd, "drive_cache": cache}}), catalog=catalog).prediction.first_epoch
+        assert made is not None
+        found[cache] = (made.preload_s, made.preload_storage_usd)
+    assert found["none"][1] == pytest.approx(found["none"][0] / 3600 * 12_000 * 0.025 / 730)
+    assert found["read"][1] is None
 
 
 @pytest.mark.parametrize("links", [None, [DATASETS]])
@@ -163,3 +190,6 @@ def test_an_existing_file_system_has_the_links_that_are_given(links: list[dict[s
     given = existing if links is None else {**existing, "links": links}
     made = plan(make({**SMALL, "lustre": given, "dataset.source": "s3://elsewhere/data/"}))
     assert (made.prediction.first_epoch is not None) is (links is not None)
+    if made.prediction.first_epoch is not None:
+        assert made.prediction.first_epoch.preload_storage_usd == 0  # paid whatever this job does
+        assert not [line for line in made.cost.lines if line.hot and not line.once]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+from training_storage.planner.cost.lines import line
+from training_storage.planner.cost.lustre import standing_items
 from training_storage.planner.draft import Draft
-from training_storage.planner.links import dataset_source
-from training_storage.planner.model import LinkPlan, LustrePlan
-from training_storage.planner.model_cost import HOURS_PER_MONTH
+from training_storage.planner.links import covers_dataset
+from training_storage.planner.model import LustrePlan
 from training_storage.planner.model_prediction import FirstEpoch
 from training_storage.planner.prices import fleet_usd_per_hour
 from training_storage.planner.supply import data_wait
@@ -28,8 +29,7 @@ def first_epoch(draft: Draft, lustre: LustrePlan | None, supply_mb_per_s: float)
     pass_mb = dataset.size.bytes * dataset.hot_fraction / MB
     if lustre is None or not read or pass_mb <= 0:
         return None
-    source = dataset_source(draft.workload)
-    if not any(_loads(link, source) for link in lustre.links):
+    if not covers_dataset(lustre.links, draft.workload):
         return None
     rates = draft.catalog.object_storage
     gets, get_mb = rates.get_requests_per_s_per_prefix, _get_bytes(needs.file_bytes, rates.part_bytes) / MB
@@ -67,29 +67,11 @@ def _get_bytes(file_bytes: float | None, part_bytes: int) -> float:
     return part_bytes if file_bytes is None else file_bytes / math.ceil(file_bytes / part_bytes)
 
 
-def _loads(link: LinkPlan, source: tuple[str | None, str]) -> bool:
-    """Whether the files of the data set appear on the file system through this link, their content on first read."""
-    bucket, prefix = source
-    listed = bool(link.import_events) or link.import_metadata_on_create
-    return listed and link.bucket == bucket and prefix.startswith(link.prefix)
-
-
 def _storage_usd_per_hour(draft: Draft, lustre: LustrePlan) -> float | None:
-    """What the file system costs in an hour, by the prices of its region; None where one is not known."""
-    prices, region = draft.catalog.prices, draft.workload.region
-    gib, tier = lustre.storage_capacity_gib, lustre.per_unit_storage_throughput
-    if gib is None:
-        return None
-    name = f"lustre.{lustre.deployment_type}.{lustre.storage_type}"
-    usd = prices.usd(f"{name}.{tier}" if tier else name, region)
-    if usd is None:
-        return None
-    monthly = gib * usd
-    if lustre.metadata_iops is not None:
-        extra = lustre.metadata_iops - draft.catalog.lustre.automatic_metadata_iops(gib)
-        if extra > 0:
-            per_iops = prices.usd("lustre.metadata_iops", region)
-            if per_iops is None:
-                return None
-            monthly += extra * per_iops
-    return monthly / HOURS_PER_MONTH
+    """What the file system costs in an hour, by the lines of its bill; None where a price of it is not known.
+
+    Of one that is there already 0: it is paid whatever this job does.
+    """
+    hourly = [line(draft, item, None).hourly for item in standing_items(draft, lustre)]
+    known = [usd for usd in hourly if usd is not None]
+    return math.fsum(known) if len(known) == len(hourly) else None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from training_storage.planner.draft import Draft
 from training_storage.planner.model import LinkPlan
 from training_storage.planner.words import number
@@ -41,6 +43,25 @@ def dataset_source(workload: Workload) -> tuple[str | None, str]:
         bucket, prefix = split_source(dataset.source)
         return lake_or_bucket(workload, bucket), prefix
     return None, f"datasets/{dataset.version}/" if dataset.version else "datasets/"
+
+
+def covers_dataset(links: Iterable[LinkPlan], workload: Workload) -> bool:
+    """Whether a link brings the whole data set: its files come from S3 when they are first read.
+
+    A link that is made without importing its listing counts too: the plan says that the import is a task of its own.
+
+    Args:
+        links: The links of the file system.
+        workload: The workload.
+    """
+    bucket, prefix = dataset_source(workload)
+    return any(link.bucket == bucket and prefix.startswith(link.prefix) for link in links)
+
+
+def touches_dataset(links: Iterable[LinkPlan], workload: Workload) -> bool:
+    """Whether a link brings the data set or a part of it; arguments as above."""
+    bucket, prefix = dataset_source(workload)
+    return any(link.bucket == bucket and prefixes_overlap(link.prefix, prefix) for link in links)
 
 
 def plan_links(draft: Draft) -> tuple[LinkPlan, ...]:

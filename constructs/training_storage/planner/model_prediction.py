@@ -41,7 +41,8 @@ class FirstEpoch:
         data_wait_fraction: Share of the first pass that accelerators wait.
         added_gpu_usd: What the longer first pass costs in accelerators; None where their price is not known.
         preload_s: How long loading ahead takes, seconds, without the fleet.
-        preload_storage_usd: What the file system costs while it is loaded ahead; None where its price is not known.
+        preload_storage_usd: What the file system costs while it is loaded ahead; None where a price of it is not known;
+            0 of one that is there already, which is paid anyway.
         assumption: What the rate rests on.
     """
 

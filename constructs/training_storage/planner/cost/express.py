@@ -124,7 +124,7 @@ def shared_cache_items(cache: SharedCachePlan, usage: Usage) -> Iterator[Item]:
     )
     yield requests("s3_express.put_requests", f"PUT: {counted(files, 'file')} into the cache", once=files, hot=hot)
     yield gigabytes("s3_express.upload", "upload of what enters the cache", once=usage.hot_gib, hot=hot)
-    if refills:
+    if days is not None:
         label = f"PUT: they enter it again, for it forgets them after {counted(days, 'day')}"
         yield requests("s3_express.put_requests", label, per_hour=files * refills, hot=hot)
         again = usage.hot_gib * refills

@@ -8,9 +8,9 @@ from training_storage.planner.cost.lines import Item, requests
 from training_storage.planner.cost.usage import Usage
 from training_storage.planner.demand import CAPACITY_SHARE
 from training_storage.planner.draft import Draft
+from training_storage.planner.links import covers_dataset, touches_dataset
 from training_storage.planner.model import LustrePlan
 from training_storage.planner.words import counted
-from training_storage.rules.links import prefixes_overlap
 
 HDD_CACHE_SHARE = 5
 """The SSD read cache of HDD storage is a fifth of the capacity (FSx for Lustre price page)."""
@@ -27,20 +27,37 @@ def lustre_items(draft: Draft, lustre: LustrePlan, usage: Usage) -> Iterator[Ite
         usage: What is stored and moved.
     """
     existing = draft.workload.lustre.file_system_id
+    yield from standing_items(draft, lustre)
     if existing is not None:
         draft.assume(f"{existing} is there already and is paid whatever this job does: it is not in the bill")
-    elif lustre.storage_capacity_gib is None:
-        yield from _tiered(draft, lustre)
     else:
-        yield from _provisioned(draft, lustre, lustre.storage_capacity_gib)
-    if existing is None:
         yield from _backups(draft, usage)
-    if _is_linked(lustre, usage):
+    if covers_dataset(lustre.links, draft.workload):
         yield from _load(draft, usage)
+    elif touches_dataset(lustre.links, draft.workload):
+        draft.assume(
+            "the links bring a part of the data set, of a size that is not known: loading it is not in the bill, and "
+            "copying the rest is up to its owner"
+        )
     elif existing is None or draft.workload.lustre.links is not None:
         draft.assume(
             "no link brings the data set to the file system: copying it there is up to its owner and not in the bill"
         )
+
+
+def standing_items(draft: Draft, lustre: LustrePlan) -> Iterator[Item]:
+    """Yield what the file system costs by being there, trained or not, backups left out; nothing of one that is given.
+
+    Args:
+        draft: The plan while it is written; takes assumptions.
+        lustre: The file system.
+    """
+    if draft.workload.lustre.file_system_id is not None:
+        return
+    if lustre.storage_capacity_gib is None:
+        yield from _tiered(draft, lustre)
+    else:
+        yield from _provisioned(draft, lustre, lustre.storage_capacity_gib)
 
 
 def _provisioned(draft: Draft, lustre: LustrePlan, capacity: int) -> Iterator[Item]:
@@ -148,11 +165,6 @@ def _backups(draft: Draft, usage: Usage) -> Iterator[Item]:
         "backups are incremental: they hold all data once, and for each further day the checkpoints that are new; "
         "neither compression nor other changes are counted"
     )
-
-
-def _is_linked(lustre: LustrePlan, usage: Usage) -> bool:
-    """Whether the data set reaches the file system through a link, and is loaded from S3 when it is first read."""
-    return any(link.bucket == usage.bucket and prefixes_overlap(link.prefix, usage.prefix) for link in lustre.links)
 
 
 def _load(draft: Draft, usage: Usage) -> Iterator[Item]:
