@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import warnings
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -95,11 +97,16 @@ def test_both_lines_the_crossing_and_the_workload_are_drawn() -> None:
     found = crossing()
     for svg in drawings(break_even_chart(found, 4)):
         assert svg.attrs["id"].startswith("break-even-4-")
-        assert {"this plan", "USD an hour", "this workload 1,600 MB/s"} <= set(texts(svg))
+        assert {"This plan", "USD an hour", "This workload 1,600 MB/s"} <= set(texts(svg))
         assert found.step in " ".join(texts(svg))
         styles = [path.attrs.get("style", "") for path in svg.all("path")]
         assert any("stroke: var(--accent)" in style for style in styles)
         assert any("stroke: var(--ink)" in style and "dasharray" in style for style in styles)
+        curves = [style for path, style in zip(svg.all("path"), styles, strict=True) if len(path.attrs["d"]) > 200]
+        # The step lies over the plan, which is seen between its dashes: two equal curves are both there.
+        (ours,) = [place for place, style in enumerate(curves) if "stroke: var(--accent)" in style]
+        (theirs,) = [place for place, style in enumerate(curves) if "dasharray" in style]
+        assert ours < theirs
         assert len(svg.all("use")) >= len(found.crossings_mb_per_s or ())
         where = svg.all("desc")[0].text
         assert all(f"{each:,.0f} MB/s" in where for each in found.crossings_mb_per_s or ())
@@ -109,7 +116,7 @@ def test_lines_that_never_cross_say_so() -> None:
     found = replace(crossing(), crossings_mb_per_s=(), read_mb_per_s=None)
     svg = drawings(break_even_chart(found, 1))[0]
     assert "One of them is cheaper over the whole range" in svg.all("desc")[0].text
-    assert not any("this workload" in text for text in texts(svg))
+    assert not any("This workload" in text for text in texts(svg))
 
 
 def swept(*values: str) -> Sweep:
@@ -123,9 +130,79 @@ def test_the_ribbon_changes_where_the_tier_does(variant: int) -> None:
     (left, end), (start, right) = sorted(sorted(bars, key=lambda span: span[1] - span[0])[-2:])
     assert end == pytest.approx(start)
     assert (end - left) / (right - left) == pytest.approx((17 - 1) / (21 - 1), rel=1e-3)
-    assert {"S3 alone", "FSx for Lustre", "this workload 4"} <= set(texts(svg))
+    assert {"S3 alone", "FSx for Lustre", "This workload 4"} <= set(texts(svg))
     assert "S3 Express One Zone" not in texts(svg)
     assert "1 to 16: S3 alone; 17 to 21: FSx for Lustre" in svg.all("desc")[0].text
+
+
+@pytest.mark.parametrize("variant", [0, 1])
+def test_a_last_value_with_an_answer_of_its_own_is_seen(variant: int) -> None:
+    for values, legend in ((("15", "17"), "FSx for Lustre"), (("1", "16", "17"), "FSx for Lustre")):
+        svg = drawings(sweep_chart(swept(*values)))[variant]
+        assert legend in texts(svg)
+        widths = sorted(right - left for left, right in spans(svg, "accent"))
+        assert widths[-1] > 8  # the bar; the legend's sample is above it
+        assert len(widths) >= 2
+    # Where the answer is that of the value before, the axis ends with the values.
+    svg = drawings(sweep_chart(swept("1", "16")))[variant]
+    bar = max(spans(svg, "neutral"), key=lambda span: span[1] - span[0])
+    assert (text_at(svg, "15") - bar[0]) / (bar[1] - bar[0]) == pytest.approx(14 / 15, abs=0.01)
+
+
+def label_ends(svg: Node) -> list[tuple[float, float, float]]:
+    """Return height, begin and end of every label of an axis, which are all muted."""
+    out = []
+    for node in svg.all("text"):
+        style = node.attrs["style"]
+        wide, at = chart.text_width(node.text), float(node.attrs["x"])
+        if "var(--muted)" in style:
+            begin = at - wide * {"start": 0.0, "middle": 0.5, "end": 1.0}[style.split("text-anchor: ")[1].split(";")[0]]
+            out.append((round(float(node.attrs["y"])), begin, begin + wide))
+    return sorted(out)
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("dataset.file_count", ("1", "1000", "1000000", "1000000000000")),
+        ("compute.instance_count", ("1", "10000")),
+        ("compute.instance_count", ("9999", "10000")),
+        ("checkpoints.max_stall", ("0.00001", "0.001", "0.5")),
+        ("dataset.size", ("1 B", "2 B")),
+        ("checkpoints.interval", ("1s", "1m", "30d")),
+        ("read_rate.per_accelerator", ("1 B/s", "1 MB/s", "1 GB/s")),
+    ],
+    ids=str,
+)
+def test_labels_of_an_axis_fit_beside_each_other_and_in_the_drawing(field: str, values: tuple[str, ...]) -> None:
+    made = sweep(planned({"checkpoints": SAVES}).workload, field, list(values))
+    for svg in drawings(sweep_chart(made)):
+        width = float(svg.attrs["viewbox"].split()[2])
+        ends = label_ends(svg)
+        assert len(ends) >= 2
+        assert all(begin >= 0 and end <= width for _, begin, end in ends)
+        for (row, _, end), (other, begin, _) in pairwise(ends):
+            assert row != other or begin > end, (field, ends)
+
+
+def test_labels_of_large_rates_fit_too() -> None:
+    huge = tuple(replace(limit, mb_per_s=limit.mb_per_s * 1e9) for limit in LIMITS)
+    for svg in drawings(limits_chart(huge, 1.5e12)):
+        ends = label_ends(svg)
+        assert all(begin >= 0 and end <= float(svg.attrs["viewbox"].split()[2]) for _, begin, end in ends)
+        assert all(row != other or begin > end for (row, _, end), (other, begin, _) in pairwise(ends))
+
+
+def test_a_title_beside_a_wide_axis_stays_in_the_drawing() -> None:
+    found = swept("1", "17")
+    points = tuple(
+        replace(point, figures=replace(point.figures, storage_monthly=5.8e11, gpu_wait_fraction=0.5))
+        for point in found.points
+        if point.figures is not None
+    )
+    for svg in drawings(sweep_chart(replace(found, points=points))):
+        title = "Waiting accelerators, share of the time"
+        assert text_at(svg, title) + chart.text_width(title) <= float(svg.attrs["viewbox"].split()[2])
 
 
 def test_a_long_range_has_a_logarithmic_axis() -> None:
@@ -184,3 +261,11 @@ def test_the_drawing_of_stacks_holds_every_name() -> None:
         boxes = [[float(box.attrs[key]) for key in ("x", "y", "width", "height")] for box in svg.all("rect")]
         right, bottom = (float(value) for value in svg.attrs["viewbox"].split()[2:])
         assert all(x >= 0 and y >= 0 and x + width <= right and y + height <= bottom for x, y, width, height in boxes)
+
+
+def test_letters_that_no_font_of_matplotlib_has_are_measured_without_a_word() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert chart.text_width("中文", 10) == 20  # squares
+        assert 0 < chart.text_width("עברית", 10, mono=True) <= 50
+        assert chart.text_width("a\u0301\U0001e8d0") < chart.text_width("ab")  # marks over a letter take no room

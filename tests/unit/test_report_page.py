@@ -23,6 +23,7 @@ from training_storage.planner import Plan, plan
 from training_storage.planner.model import Decision, PlanWarning
 from training_storage.report import render_report
 from training_storage.report.chart_limits import NAMES
+from training_storage.report.words import sentence
 from training_storage.units import Duration
 from training_storage.whatif import default_sweep, steps
 from training_storage.workload import load_workload
@@ -101,27 +102,63 @@ def test_page_names_no_path_and_no_time_of_its_making(example: tuple[Plan, str, 
 
 
 @pytest.mark.slow
-def test_same_input_gives_the_same_bytes_in_every_process() -> None:
+def test_same_input_gives_the_same_bytes_in_every_process(tmp_path: Path) -> None:
+    """Whatever the process: its hash seed, zone, locale, folder, home, and the settings of the reader's own charts."""
     code = (
         "import sys; from pathlib import Path; from training_storage import load_workload, plan\n"
         "from training_storage.report import render_report; from training_storage.whatif import default_sweep, steps\n"
-        "made = plan(load_workload(Path('examples/lora-finetune.yaml')))\n"
+        f"made = plan(load_workload(Path({str(ROOT / 'examples' / 'lora-finetune.yaml')!r})))\n"
         "page = render_report(made, steps=steps(made), sweep=default_sweep(made.workload))\n"
         "sys.stdout.buffer.write(page.encode())"
     )
+    settings_file = tmp_path / "matplotlibrc"
+    settings_file.write_text(
+        "font.size: 30\nfont.family: serif\ntext.usetex: True\nsvg.fonttype: path\naxes.grid: True\nbackend: TkAgg\n"
+        "figure.constrained_layout.use: True\nno.such.key: 1\nno colon\n",
+        encoding="utf-8",
+    )
+    elsewhere = {"MATPLOTLIBRC": str(settings_file), "HOME": "/proc/nowhere", "MPLCONFIGDIR": "/proc/nowhere"}
     started = [
         subprocess.Popen(
             [sys.executable, "-c", code],
-            cwd=ROOT,
+            cwd=folder,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONHASHSEED": seed, "TZ": zone},
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONHASHSEED": seed, "TZ": zone, **more},
         )
-        for seed, zone in (("1", "UTC"), ("2", "Asia/Tokyo"))
+        for folder, seed, zone, more in (
+            (ROOT, "1", "UTC", {}),
+            (ROOT, "2", "Asia/Tokyo", {"LC_ALL": "C", **elsewhere}),
+            (tmp_path, "3", "UTC", {"MPLBACKEND": "TkAgg", "LANG": "de_DE.UTF-8"}),  # the settings lie in this folder
+        )
     ]
-    pages = [process.communicate()[0] for process in started]
-    assert [process.returncode for process in started] == [0, 0]
-    assert len(pages[0]) > 50_000
-    assert pages[0] == pages[1]
+    done = [process.communicate() for process in started]
+    assert [said for _, said in done] == [b"", b"", b""]
+    assert [process.returncode for process in started] == [0, 0, 0]
+    assert len(done[0][0]) > 50_000
+    assert done[0][0] == done[1][0] == done[2][0]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "settings_of",
+    [{"MPLBACKEND": "nonsense"}, {"MATPLOTLIBRC": "no-text"}, {"MATPLOTLIBRC": "locale", "LC_ALL": "xx_YY"}],
+    ids=str,
+)
+def test_settings_that_keep_matplotlib_from_loading_are_named(settings_of: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "no-text").write_bytes(b"\xdf\x00\xff")
+    (tmp_path / "locale").write_text("axes.formatter.use_locale: True\n", encoding="utf-8")
+    done = subprocess.run(
+        [
+            str(Path(sys.executable).with_name("training-storage")), "plan", str(EXAMPLES[0]),
+            "--format", "html", "-o", "report.html",
+        ],
+        cwd=tmp_path, env={**os.environ, **settings_of}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: matplotlib, which draws the charts, cannot be loaded with its settings: ")
+    assert "unset MPLBACKEND and MATPLOTLIBRC" in done.stderr
+    assert not (tmp_path / "report.html").exists()
 
 
 def test_a_second_page_of_the_same_process_is_the_same_too() -> None:
@@ -204,7 +241,7 @@ def test_everything_of_the_plan_stands_in_the_page(example: tuple[Plan, str, Nod
 
     def has(*parts: str) -> None:
         for part in parts:
-            assert " ".join(part.split()) in text, part
+            assert " ".join(sentence(part).split()) in text or " ".join(part.split()) in text, part
 
     for limit in made.prediction.limits:
         has(NAMES[limit.name], limit.because)
@@ -237,7 +274,7 @@ def test_every_price_has_its_source_date_and_trust(example: tuple[Plan, str, Nod
         row = made.catalog.prices.price(line.item, made.cost.region)
         _, source, date, trust = cells[line.item]
         if row is None:
-            assert "no row" in source
+            assert "No row" in source
         else:
             assert (source, date, trust) == (" ".join(row.source.text.split()), row.source.date, row.source.trust)
     assert cells[made.compute.facts.name][3] == made.compute.facts.source.trust
@@ -275,10 +312,10 @@ def test_a_simulation_stands_beside_the_formulas() -> None:
     assert "seed 7" in text
     assert len(simulation.figures) > 2
     for figure in simulation.figures:
-        assert figure.label in text
+        assert sentence(figure.label) in text
         assert figure.because in text
     for note in simulation.notes:
-        assert note in text
+        assert sentence(note) in text
 
 
 @pytest.mark.parametrize(
@@ -348,6 +385,14 @@ def test_text_of_a_plan_stays_text() -> None:
     assert page.count("<script") == page.count("<img") == 0
     assert root.text.count("alert('x')") > 15
     assert "<script>alert('x')</script>" in next(node.text for node in root.all("h1"))
+
+
+def test_marks_that_turn_the_direction_of_text_are_written_out() -> None:
+    turned = "s3://a-bucket-of-this-test/\u202egpj.exe\u2066/\u200f/"
+    made = planned({"hot_tier": "lustre", "checkpoints": SAVES, "dataset.source": turned})
+    page = whole(made)
+    assert not re.search("[\u200e\u200f\u202a-\u202e\u2066-\u2069]", page)
+    assert r"s3://a-bucket-of-this-test/\u202egpj.exe\u2066/\u200f/" in parse(page).text
 
 
 # Loaded only when asked for

@@ -1,4 +1,4 @@
-"""What the report says: the decision in words, what to change, where lines cross, and what will be deployed."""
+"""What the report says: numbers and sentences, the bill, where lines cross, and what will be deployed."""
 
 from __future__ import annotations
 
@@ -21,118 +21,43 @@ from training_storage.report.outlook import (
     sweep_words,
     undrawn_words,
 )
-from training_storage.report.summary import change, decision, key_figures, nearly, usd
-from training_storage.whatif import BreakEven, Step, break_even, steps, sweep
+from training_storage.report.words import money, nearly, relative, sentence, signed_monthly, signed_share, usd, visible
+from training_storage.whatif import BreakEven, break_even, steps, sweep
 
-FAST = {"dataset.read_rate": {"per_accelerator": "2 GB/s"}, "hot_tier": "none"}
-"""Four instances that read more than S3 gives."""
-
-
-def said(made: Plan) -> str:
-    return " ".join(decision(made))
+# Numbers and sentences
 
 
-# The decision
+def test_amounts_never_round_to_nothing_and_shares_never_to_all() -> None:
+    assert [money(each) for each in (0.0, 1234.5, 0.005, 0.0049, 0.00123456, 1e-9)] == [
+        "0.00", "1,234.50", "0.01", "0.0049", "0.0012", "under 0.000001",
+    ]  # fmt: skip
+    assert [usd(each) for each in (0.0, -0.0, 99.994, 100.0, 735.4, 0.0012)] == [
+        "0 USD", "0 USD", "99.99 USD", "100 USD", "735 USD", "0.0012 USD",
+    ]  # fmt: skip
+    assert [signed_monthly(each) for each in (0.0, -1e-12, 0.3, -0.3, -7488.2, 0.004)] == [
+        "0", "0", "+0.30", "-0.30", "-7,488", "+0.004",
+    ]  # fmt: skip
+    assert [nearly(each) for each in (0.99981, 0.99999, 1.0, 0.5, 0.0)] == [
+        "99.98 %", "over 99.99 %", "100 %", "50 %", "0 %",
+    ]  # fmt: skip
+    assert [signed_share(each) for each in (0.0, -4.7e-17, 0.1, -0.99999)] == ["0 %", "0 %", "+10 %", "-over 99.99 %"]
+    assert [relative(each) for each in (0.0, 1e-6, -0.0056, 3.744, 50.0)] == [
+        "0 %", "0 %", "-0.56 %", "+374 %", "x 51",
+    ]  # fmt: skip
 
 
-def test_it_begins_with_fleet_tier_and_reason() -> None:
-    made = planned({"compute.instance_count": 20})
-    assert made.lustre is not None
-    first = decision(made)[0]
-    assert first.startswith("20 x p5.48xlarge train on FSx for Lustre in front of Amazon S3 (")
-    assert f"{made.lustre.storage_capacity_gib:,} GiB" in first
-    assert "20 instances are more than 16" in first
-    assert "Amazon S3 alone, without a hot tier" in decision(planned())[0]
+def test_sentences_begin_like_sentences_and_keys_stay_as_they_are_typed() -> None:
+    assert sentence("data set in the data lake") == "Data set in the data lake"
+    assert sentence("asynchronous") == "Asynchronous"
+    for typed in ("dataset.loader is not given", "hot_tier is given", "p5.48xlarge has EFA", "s3://a/b", "4 x 2", ""):
+        assert sentence(typed) == typed
 
 
-def test_waiting_is_said_with_the_limit_that_binds() -> None:
-    made = planned(FAST)
-    wait = made.prediction.data_wait_fraction
-    assert wait is not None
-    assert wait > 0
-    assert f"will wait for data {wait * 100:.3g} % of the time" in said(made)
-    limit = {"network": "network of the fleet", "requests": "S3 requests"}[made.prediction.binds]
-    assert f"tightest limit ({limit})" in said(made)
-
-
-def test_no_waiting_is_said_as_such() -> None:
-    assert "Accelerators will not wait for data: they ask for 320 MB/s" in said(planned())
-
-
-def test_reads_that_are_not_known_are_no_promise() -> None:
-    text = said(planned({"dataset.read_rate": None}))
-    assert "Whether accelerators will wait for data is not known" in text
-    assert "will not wait" not in text
-
-
-@pytest.mark.parametrize(
-    ("asynchronous", "text"), [(True, "do not stall training"), (False, "and stall training")]
-)  # fmt: skip
-def test_saves_say_whether_they_stall(asynchronous: bool, text: str) -> None:
-    assert text in said(planned({"checkpoints": SAVES | {"asynchronous": asynchronous}}))
-
-
-def test_prices_that_are_not_known_are_counted_and_never_zero() -> None:
-    made = planned({"region": "ap-southeast-1", "availability_zone_id": "apse1-az2"})
-    assert made.cost.monthly is None
-    assert "No price is known for ap-southeast-1" in said(made)
-    assert "0 USD" not in said(made)
-    shown = {name: value for name, value, _ in key_figures(made)}
-    assert shown["Storage, month"] == shown["With fleet, month"] == "not known"
-
-
-def test_key_figures_are_those_of_the_plan() -> None:
-    made = planned({"checkpoints": SAVES})
-    shown = {name: value for name, value, _ in key_figures(made)}
-    assert made.cost.storage_monthly is not None
-    assert made.cost.monthly is not None
-    assert made.prediction.gpu_wait_fraction is not None
-    assert shown["Storage, month"] == usd(made.cost.storage_monthly)
-    assert shown["With fleet, month"] == usd(made.cost.monthly)
-    assert shown["GPU wait"] == f"{made.prediction.gpu_wait_fraction * 100:.3g} %"
-
-
-def test_a_share_just_below_one_is_not_all() -> None:
-    assert nearly(0.99981) == "99.98 %"
-    assert nearly(1.0) == "100 %"
-    assert nearly(0.5) == "50 %"
-
-
-# What to change
-
-
-def step(verdict: str, *, net: float | None = None, misses: tuple[str, ...] = (), option: str = "the step") -> Step:
-    base = next(each for each in steps(planned({"compute.instance_count": 20})) if each.difference is not None)
-    assert base.difference is not None
-    difference = replace(base.difference, net_usd_per_hour=net)
-    return replace(base, verdict=verdict, difference=difference, misses=misses, option=option, because="a reason")  # type: ignore[arg-type]  # a verdict of the test
-
-
-def test_the_step_that_saves_most_is_advised() -> None:
-    found = change(planned(), [step("pays", net=-1, option="little"), step("pays", net=-5, option="much")])
-    assert found == "much: a reason."
-
-
-def test_a_step_that_misses_the_demand_is_no_advice() -> None:
-    found = change(planned(), [step("cheaper and no slower", net=-5, misses=("half of it",))])
-    assert "Nothing by cost" in found
-
-
-@pytest.mark.parametrize("verdict", ["does not pay", "dearer and no faster", "dearer and slower", "no difference"])
-def test_a_step_that_is_no_better_is_no_advice(verdict: str) -> None:
-    assert "the step" not in change(planned(), [step(verdict, net=-5)])
-
-
-def test_what_cannot_be_judged_is_said() -> None:
-    assert change(planned(), [step("not known")]).startswith("Not known: ")
-
-
-def test_warnings_come_before_all_is_well() -> None:
-    quiet, loud = planned({"checkpoints": SAVES}), planned()
-    assert quiet.warnings == ()
-    assert loud.warnings
-    assert change(quiet, []) == "Nothing: the plan covers what is asked for."
-    assert "read the warning" in change(loud, []).lower()
+def test_what_is_not_seen_is_written_out() -> None:
+    assert visible("a\u202eb\u0000c\ud800") == "a\\u202eb\\u0000c\\ud800"
+    plain = "ünï עברית 中文 a\tb\nc"
+    assert visible(plain) == plain
+    assert "".join(chart.wrap("s3://bucket/a\u202eb/", 400)) == "s3://bucket/a\\u202eb/"
 
 
 # The bill
@@ -144,7 +69,7 @@ def test_a_line_that_is_paid_once_says_so_and_units_read_well() -> None:
     assert table is not None
     quantities = {row.cells[0]: row.cells[1] for row in table.rows if len(row.cells) > 1}
     for line in made.cost.lines:
-        text = quantities[line.label]
+        text = quantities[sentence(line.label)]
         assert line.unit in text
         assert text.endswith("a run") == (line.once and "month" not in line.unit)
     assert any(" x 1000 requests a " in text for text in quantities.values())
@@ -197,7 +122,7 @@ def test_steps_show_their_sign_their_keys_and_what_they_miss() -> None:
             assert row.cells[1:4] == ("", "", "")
             continue
         storage = each.difference.storage_monthly
-        assert row.cells[2] == ("not known" if storage is None else f"{storage:+,.0f}")
+        assert row.cells[2] == ("not known" if storage is None else signed_monthly(storage))
     keys = key_table(looked_at)
     assert keys is not None
     possible = [each for each in looked_at if each.figures is not None]
@@ -215,8 +140,9 @@ def test_a_sweep_says_where_the_tier_changes_and_why_there_is_no_plan() -> None:
     crowded = sweep(planned().workload, "compute.instance_count", ["17", "20000"])
     table = span_table(crowded)
     assert table is not None
-    assert table.rows[1].cells[:2] == ("20000", "no plan")
-    assert "network.vpc_id: more addresses" in table.rows[1].cells[2]
+    assert table.rows[-1].cells[0].endswith("20000")
+    assert table.rows[-1].cells[1] == "no plan"
+    assert "network.vpc_id: more addresses" in table.rows[-1].cells[2]
     assert sweep_words(crowded) == "Accelerators wait at none of these values."
     none = replace(found, points=tuple(replace(each, figures=None) for each in found.points))
     assert sweep_words(none) == "There is a plan for none of these values."

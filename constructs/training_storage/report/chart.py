@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
+from training_storage.report.words import visible
+
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -129,6 +131,7 @@ def axes(made: Figure, *, left: float, right: float, top: float, bottom: float) 
     for spine in plot.spines.values():
         spine.set_visible(False)
     plot.tick_params(length=0, pad=6)
+    plot.tick_params(axis="x", pad=10)  # clear of the lowest label of the other axis
     plot.set_axisbelow(True)
     return plot
 
@@ -148,12 +151,18 @@ def text_width(text: str, size: float = FONT_PX, *, bold: bool = False, mono: bo
 @lru_cache(maxsize=4096)
 def _letter_width(letter: str, bold: bool, mono: bool) -> float:
     """Return the width of one letter in a font of size 1. Kerning, which draws letters together, is left out."""
+    import unicodedata
+
     import matplotlib
-    from matplotlib.font_manager import FontProperties
+    from matplotlib.font_manager import FontProperties, get_font
     from matplotlib.textpath import text_to_path
 
-    file = f"DejaVuSans{'Mono' if mono else ''}{'-Bold' if bold else ''}.ttf"
-    font = FontProperties(fname=f"{matplotlib.get_data_path()}/fonts/ttf/{file}", size=100)
+    file = f"{matplotlib.get_data_path()}/fonts/ttf/DejaVuSans{'Mono' if mono else ''}{'-Bold' if bold else ''}.ttf"
+    if not get_font(file).get_char_index(ord(letter)):
+        # Another font of the reader's has it: as wide as a square where its script is written in such, and a mark that
+        # stands over another letter takes no room.
+        return 0.0 if unicodedata.combining(letter) else 1.0
+    font = FontProperties(fname=file, size=100)
     # A blank has no width of its own for matplotlib: between two letters it has.
     around, _, _ = text_to_path.get_text_width_height_descent(f"x{letter}x", font, ismath=False)
     alone, _, _ = text_to_path.get_text_width_height_descent("xx", font, ismath=False)
@@ -176,7 +185,7 @@ def wrap(text: str, room: float, size: float = FONT_PX, *, bold: bool = False, m
 
     lines: list[str] = []
     line = ""
-    for word in text.split():
+    for word in visible(text).split():
         joined = f"{line} {word}" if line else word
         if fits(joined):
             line = joined

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from training_storage.planner.words import listed, mb_per_s, number
 from training_storage.report import chart as base
 from training_storage.report.chart import Chart, Variant
+from training_storage.report.ticks import label_values, round_values
+from training_storage.report.words import sentence
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -41,7 +43,7 @@ def break_even_chart(found: BreakEven, number_of: int) -> Chart:
 
 def _draw(variant: Variant, found: BreakEven) -> Figure:
     wide = variant.is_wide
-    texts = [base.wrap(text, variant.width - 44) for text in ("this plan", found.step)]
+    texts = [base.wrap(text, variant.width - 44) for text in ("This plan", sentence(found.step))]
     legend = sum(len(text) for text in texts) * _LEADING + 10
     top, bottom = legend + 46, 50.0
     made = base.figure(variant, top + (250 if wide else 210) + bottom)
@@ -49,12 +51,13 @@ def _draw(variant: Variant, found: BreakEven) -> Figure:
     labels = max(base.text_width(number(tick)) for tick in (end, end * 0.75, end / 3))
     left, right = labels + 16, 40.0 if wide else 30.0
     plot = base.axes(made, left=left, right=right, top=top, bottom=bottom)
-    _scales(plot, last, end, wide=wide)
+    _scales(plot, last, end)
+    label_values(plot, round_values(last, 5 if wide else 3), number, left=left, right=right)
     reads = [point.read_mb_per_s for point in found.points]
     step = [point.step_usd_per_hour for point in found.points]
     ours = [point.plan_usd_per_hour for point in found.points]
-    plot.plot(reads, step, color=base.INK, linewidth=2, dashes=(5, 3))
     plot.plot(reads, ours, color=base.ACCENT, linewidth=2.4)
+    plot.plot(reads, step, color=base.INK, linewidth=2, dashes=(5, 3))  # over it: between its dashes the other is seen
     _marks(plot, found, last, end, variant.width - left - right)
     _legend(made, texts, variant.width)
     height = made.get_figheight() * 72
@@ -78,14 +81,13 @@ def _end(found: BreakEven) -> float:
     return max(end, most * 1e-3, 1e-6) * 1.05
 
 
-def _scales(plot: Axes, last: float, end: float, *, wide: bool) -> None:
+def _scales(plot: Axes, last: float, end: float) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     plot.set_xlim(0, last)
     plot.set_ylim(0, end)
-    for axis, most in ((plot.xaxis, 5 if wide else 3), (plot.yaxis, 5)):
-        axis.set_major_locator(MaxNLocator(most, steps=[1, 2, 2.5, 5, 10]))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
+    plot.yaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
+    plot.yaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
     plot.grid(axis="y")
     plot.set_xlabel("MB/s, reads of the whole fleet", fontsize=base.FONT_PX)
 
@@ -94,7 +96,7 @@ def _marks(plot: Axes, found: BreakEven, last: float, end: float, width: float) 
     """Mark what the workload reads, and where both cost the same."""
     if found.read_mb_per_s is not None and found.read_mb_per_s <= last:
         plot.axvline(found.read_mb_per_s, color=base.MUTED, linewidth=1.4, dashes=(1.5, 2.5))
-        label = f"this workload {mb_per_s(found.read_mb_per_s)}"
+        label = f"This workload {mb_per_s(found.read_mb_per_s)}"
         half = base.text_width(label) / 2 * last / width
         x = min(max(found.read_mb_per_s, half), last - half)
         plot.text(x, end * (1 + 26 / plot.bbox.height), label, ha="center", va="baseline")

@@ -9,6 +9,7 @@ from training_storage.planner.model_prediction import SupplyLimit
 from training_storage.planner.words import mb_per_s, number
 from training_storage.report import chart as base
 from training_storage.report.chart import Chart, Variant
+from training_storage.report.ticks import label_values, round_values
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -55,23 +56,16 @@ def _draw(variant: Variant, limits: Sequence[SupplyLimit], demand: float | None)
     end = _ROOM * max(limits[0].mb_per_s, demand or 0.0)
     plot.set_xlim(0, end)
     plot.set_ylim(len(limits), 0)
-    _scale(plot, wide=wide)
+    label_values(plot, round_values(end, 5 if wide else 3), number, left=left, right=right)
+    plot.grid(axis="x")
+    plot.set_yticks([])
+    plot.set_xlabel("MB/s, reads of the whole fleet", fontsize=base.FONT_PX)
     width = variant.width - left - right
     for index, limit in enumerate(limits):
         _bar(plot, index, limit, end=end, demand=demand, wide=wide, width=width)
     if demand is not None:
         _demand_line(plot, demand, end, width=width)
     return made
-
-
-def _scale(plot: Axes, *, wide: bool) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    plot.xaxis.set_major_locator(MaxNLocator(5 if wide else 3, steps=[1, 2, 2.5, 5, 10]))
-    plot.xaxis.set_major_formatter(FuncFormatter(lambda value, _: number(value)))
-    plot.grid(axis="x")
-    plot.set_yticks([])
-    plot.set_xlabel("MB/s, reads of the whole fleet", fontsize=base.FONT_PX)
 
 
 def _bar(

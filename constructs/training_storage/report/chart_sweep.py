@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from training_storage.planner.words import number, percent, seconds
 from training_storage.report import chart as base
 from training_storage.report.chart import Chart, Variant
+from training_storage.report.ticks import label_values
+from training_storage.report.words import is_wait
 from training_storage.units import format_bytes
 
 if TYPE_CHECKING:
@@ -34,8 +36,12 @@ _FILLS: Final = {
 _LOGARITHMIC_FROM: Final = 50.0
 """A range whose ends are so many times apart gets a logarithmic axis."""
 
+_LAST: Final = 0.04
+"""Share of the axis that a last value has whose answer is no other value's."""
 
 _TICKS_LEAST: Final = 3
+_WIDER: Final = 1.03
+"""Browsers may write a line so many times wider than the sum of its letters."""
 
 
 def value_text(value: float, unit: str) -> str:
@@ -74,7 +80,8 @@ def _draw(variant: Variant, sweep: Sweep) -> Figure:
         ("Storage, USD a month", [_price(point) for point in points]),
         ("Waiting accelerators, share of the time", [_wait(point) for point in points]),
     ]
-    panels = [(title, values) for title, values in panels if any(values)]  # neither what is not known nor all zeros
+    # Neither what is not known nor all zeros.
+    panels = [(title, values) for title, values in panels if any(is_wait(value) for value in values)]
     answers = [answer for answer in _FILLS if any(_answer(point) == answer for point in points)]
     rows = _legend_rows(answers, variant.width)
     top, ribbon, gap, panel, bottom = len(rows) * 24 + 26.0, 26.0, 36.0, 120.0 if wide else 104.0, 50.0
@@ -84,14 +91,22 @@ def _draw(variant: Variant, sweep: Sweep) -> Figure:
     left, right = max(left, 46.0), 34.0 if wide else 28.0
     height = made.get_figheight() * 72
     band = base.axes(made, left=left, right=right, top=top, bottom=height - top - ribbon)
-    _ribbon(band, points)
+    end = _end(points)
+    _ribbon(band, points, end)
     plots = [band]
     for index, (title, values) in enumerate(panels):
         over = top + ribbon + gap + index * (gap + panel)
         plot = base.axes(made, left=left, right=right, top=over, bottom=height - over - panel)
-        _panel(plot, title, points, values, share=title.startswith("Waiting"))
+        _panel(plot, points, values, end, share=title.startswith("Waiting"))
+        # Beside a wide axis of amounts a title reaches beyond the drawing: it then begins above the axis.
+        room = variant.width - left
+        shift = min(0.0, room - base.text_width(title) * _WIDER)
+        plot.text(
+            shift / (room - right), 1 + 9 / panel, title, transform=plot.transAxes, ha="left", va="baseline",
+            color=base.INK, fontsize=base.FONT_PX,
+        )  # fmt: skip
         plots.append(plot)
-    _values(plots, sweep, points, width=variant.width - left - right, wide=wide)
+    _values(plots, sweep, points, left=left, right=right, wide=wide)
     _legend(made, rows, variant.width)
     return made
 
@@ -108,9 +123,22 @@ def _wait(point: SweepPoint) -> float | None:
     return None if point.figures is None else point.figures.gpu_wait_fraction
 
 
-def _ribbon(band: Axes, points: list[SweepPoint]) -> None:
+def _end(points: list[SweepPoint]) -> float:
+    """Return where the axis ends: a bit beyond the last value where that alone has its answer, so that it is seen."""
+    first, last = points[0].value, points[-1].value
+    if _answer(points[-1]) == _answer(points[-2]):
+        return last
+    return last * (last / first) ** _LAST if _is_logarithmic(points) else last + (last - first) * _LAST
+
+
+def _is_logarithmic(points: list[SweepPoint]) -> bool:
+    first, last = points[0].value, points[-1].value
+    return first > 0 and last / first >= _LOGARITHMIC_FROM
+
+
+def _ribbon(band: Axes, points: list[SweepPoint], end: float) -> None:
     """Draw neighbours with one answer as one bar, up to the first value of the next answer."""
-    edges = [*(point.value for point in points), points[-1].value]
+    edges = [*(point.value for point in points), end]
     start = 0
     for index, point in enumerate(points):
         if index + 1 < len(points) and _answer(points[index + 1]) == _answer(point):
@@ -124,39 +152,43 @@ def _ribbon(band: Axes, points: list[SweepPoint]) -> None:
 
 
 def _panel(
-    plot: Axes, title: str, points: list[SweepPoint], values: list[float | None], *, share: bool
+    plot: Axes, points: list[SweepPoint], values: list[float | None], end: float, *, share: bool
 ) -> None:  # fmt: skip
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     known = [float("nan") if value is None else value for value in values]
-    plot.plot([point.value for point in points], known, color=base.ACCENT, linewidth=2, drawstyle="steps-post")
+    places = [*(point.value for point in points), end]
+    plot.plot(places, [*known, known[-1]], color=base.ACCENT, linewidth=2, drawstyle="steps-post")
     most = max(value for value in values if value is not None)
     plot.set_ylim(0, max(most * 1.08, 0.01 if share else 1.0))
     plot.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 2.5, 5, 10]))
     words = percent if share else number
     plot.yaxis.set_major_formatter(FuncFormatter(lambda value, _: words(value)))
     plot.grid(axis="y")
-    plot.set_title(title, loc="left", fontsize=base.FONT_PX, color=base.INK, pad=9)
 
 
-def _values(plots: list[Axes], sweep: Sweep, points: list[SweepPoint], *, width: float, wide: bool) -> None:
+def _values(
+    plots: list[Axes], sweep: Sweep, points: list[SweepPoint], *, left: float, right: float, wide: bool
+) -> None:  # fmt: skip
     """Give all panels the axis of values, and mark that of the workload."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
-
-    first, last = points[0].value, points[-1].value
-    logarithmic = first > 0 and last / first >= _LOGARITHMIC_FROM
+    first, last, logarithmic = points[0].value, points[-1].value, _is_logarithmic(points)
     ticks = _ticks(first, last, 5 if wide else 3, logarithmic=logarithmic)
+    width = plots[0].bbox.width
     for plot in plots:
         plot.set_xscale("log" if logarithmic else "linear")
-        plot.set_xlim(first, last)
-        plot.xaxis.set_minor_locator(NullLocator())
-        plot.xaxis.set_major_locator(FixedLocator(ticks if plot is plots[-1] else []))
-        plot.xaxis.set_major_formatter(FuncFormatter(lambda value, _: value_text(value, sweep.unit)))
+        plot.set_xlim(first, _end(points))
+        label_values(
+            plot,
+            ticks if plot is plots[-1] else [],
+            lambda value: value_text(value, sweep.unit),
+            left=left,
+            right=right,
+        )
         if sweep.given is not None and first <= sweep.given <= last:
             plot.axvline(sweep.given, color=base.INK, linewidth=1.4, dashes=(1.5, 2.5), clip_on=False)
     plots[-1].set_xlabel(sweep.field, fontsize=base.FONT_PX)
     if sweep.given is not None and first <= sweep.given <= last:
-        label = f"this workload {value_text(sweep.given, sweep.unit)}"
+        label = f"This workload {value_text(sweep.given, sweep.unit)}"
         half = base.text_width(label) / 2 / width
         place = plots[0].transData.transform((sweep.given, 0))[0] - plots[0].bbox.x0
         at = min(max(place / plots[0].bbox.width, half), 1 - half)

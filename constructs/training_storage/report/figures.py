@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from training_storage.planner.model import Plan
 from training_storage.planner.model_prediction import FirstEpoch, LimitName, Prediction
-from training_storage.planner.words import gib, mb_per_s, number, percent, seconds
+from training_storage.planner.words import gib, mb_per_s, number, seconds
 from training_storage.report.chart_limits import NAMES
-from training_storage.report.summary import nearly, usd
+from training_storage.report.summary import UNKNOWN, takes_from_reads
 from training_storage.report.tables import Column, Row, Table, table
+from training_storage.report.words import nearly, sentence, usd
 
-UNKNOWN = "not known"
 _FIGURES = (Column("Figure"), Column("Value", "number"), Column("What it means"))
 
 
@@ -22,7 +22,7 @@ def limit_table(plan: Plan) -> Table | None:
                 NAMES[limit.name],
                 mb_per_s(limit.mb_per_s),
                 UNKNOWN if not asked else f"{number(limit.mb_per_s / asked)} x",
-                limit.because,
+                sentence(limit.because),
             )
         )
         for limit in plan.prediction.limits
@@ -64,8 +64,10 @@ def _speed(checkpoint_gib: float | None, write_s: float | None) -> str:
 
 def prediction_table(plan: Plan) -> Table | None:
     """Return what training will see."""
-    seen = plan.prediction
-    idle = seen.idle_gpu_usd_per_hour
+    from training_storage.whatif.figures import figures_of
+
+    seen, beside = plan.prediction, takes_from_reads(plan.prediction)
+    idle = figures_of(plan).idle_gpu_usd_per_hour  # with what saves take from reads, as steps and sweep count it
     rows = [
         Row(
             (
@@ -87,14 +89,15 @@ def prediction_table(plan: Plan) -> Table | None:
             (
                 "Effective training time",
                 UNKNOWN if (ratio := seen.effective_training_time_ratio) is None else nearly(ratio),
-                "Share of the time that ends as progress, with waiting, saves, failures and restores taken off.",
+                "Share of the time that ends as progress, with waiting, saves, failures and restores taken off"
+                f"{', but not what saves take from reads' if beside else ''}.",
             )
         ),
         Row(
             (
                 "Idle accelerators",
                 UNKNOWN if idle is None else f"{usd(idle)} an hour",
-                "What waiting and stalls cost, at the price of the fleet.",
+                f"What waiting{', saves counted,' if beside else ''} and stalls cost, at the price of the fleet.",
             )
         ),
         Row(
@@ -137,7 +140,13 @@ def checkpoint_table(seen: Prediction) -> Table | None:
     if seen.checkpoint_mode is None:
         return None
     rows = [
-        Row(("Kind", seen.checkpoint_mode, "Synchronous saves stall training; asynchronous ones overlap with it.")),
+        Row(
+            (
+                "Kind",
+                sentence(seen.checkpoint_mode),
+                "Synchronous saves stall training; asynchronous ones overlap with it.",
+            )
+        ),
         Row(("Interval", _time(seen.checkpoint_interval_s), "Training between two saves, as planned.")),
         Row(("One save", _time(seen.checkpoint_write_s), _bound(seen.checkpoint_write_bound_by))),
         Row(("One restore", _time(seen.restore_s), f"After a failure. {_bound(seen.restore_bound_by)}".strip())),
@@ -168,7 +177,7 @@ def first_epoch_table(first: FirstEpoch) -> Table | None:
             ("First pass", seconds(first.first_s), f"Files arrive from S3 at {mb_per_s(first.load_mb_per_s)} at most.")
         ),
         Row(("A later pass", seconds(first.steady_s), "")),
-        Row(("Data wait in the first pass", percent(first.data_wait_fraction), "")),
+        Row(("Data wait in the first pass", nearly(first.data_wait_fraction), "")),
         Row(
             (
                 "Added cost of accelerators",
@@ -193,7 +202,7 @@ def _bound(limit: LimitName | None) -> str:
 
 
 def _share(value: float | None) -> str:
-    return UNKNOWN if value is None else percent(value)
+    return UNKNOWN if value is None else nearly(value)
 
 
 def _time(value: float | None) -> str:

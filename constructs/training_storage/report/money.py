@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from training_storage.catalog.model import Source
 from training_storage.planner.model import Plan
 from training_storage.planner.model_cost import Cost, CostLine
 from training_storage.planner.words import number, seconds
-from training_storage.report.figures import UNKNOWN
-from training_storage.report.summary import usd
+from training_storage.report.summary import UNKNOWN
 from training_storage.report.tables import Column, Row, Table, table
+from training_storage.report.words import decimal, money, sentence, usd
 
 _GROUPS = {"storage": "Storage", "compute": "Compute"}
 
@@ -34,20 +36,28 @@ def cost_table(cost: Cost) -> Table | None:
             continue
         rows.append(Row((name,), "group"))
         rows += [Row(_cells(line, cost)) for line in lines]
-        rows.append(Row((f"{name} together", "", "", *_amounts(sums[group], cost)), "sum"))
+        known = _known(lines)
+        rows.append(Row((f"{name} together{known}", "", "", *_amounts(sums[group], cost)), "sum"))
     if rows:
-        rows.append(Row(("Everything", "", "", *_amounts((cost.hourly, cost.run, cost.monthly), cost)), "sum"))
+        everything = (cost.hourly, cost.run, cost.monthly)
+        rows.append(Row((f"Everything{_known(cost.lines)}", "", "", *_amounts(everything, cost)), "sum"))
     return table("Lines of the bill, USD", tuple(columns), rows)
+
+
+def _known(lines: Sequence[CostLine]) -> str:
+    """Return what a sum leaves out; nothing where it has every line, or none and is not known itself."""
+    unpriced = sum(line.unit_price is None for line in lines)
+    return f", without the {number(unpriced)} not known" if 0 < unpriced < len(lines) else ""
 
 
 def _cells(line: CostLine, cost: Cost) -> tuple[str, ...]:
     per = "a run" if line.once else "a month"
-    price = UNKNOWN if line.unit_price is None else f"{line.unit_price:.6g}"
+    price = UNKNOWN if line.unit_price is None else decimal(line.unit_price, 6)
     times = "x " if line.unit[:1].isdigit() else ""
     plural = "s" if line.unit == "hour" and line.quantity != 1 else ""
     quantity = f"{number(line.quantity)} {times}{line.unit}{plural}"
     return (
-        line.label,
+        sentence(line.label),
         quantity if "month" in line.unit else f"{quantity} {per}",
         price,
         *_amounts((line.hourly, line.run, line.monthly), cost),
@@ -60,7 +70,7 @@ def _amounts(amounts: tuple[float | None, float | None, float | None], cost: Cos
 
 
 def _amount(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:,.2f}"
+    return UNKNOWN if value is None else money(value)
 
 
 def after_run_table(cost: Cost) -> Table | None:
@@ -69,7 +79,7 @@ def after_run_table(cost: Cost) -> Table | None:
     if after is None:
         return None
 
-    def money(value: float | None, per: str = "") -> str:
+    def amount(value: float | None, per: str = "") -> str:
         return UNKNOWN if value is None else f"{usd(value)}{per}"
 
     def time(value: float | None) -> str:
@@ -78,8 +88,8 @@ def after_run_table(cost: Cost) -> Table | None:
     break_even = None if after.break_even_h is None else after.break_even_h * 3600
     monthly = "" if after.keep_monthly is None else f"{usd(after.keep_monthly)} a month without training."
     rows = [
-        Row(("Keeping it", money(after.keep_hourly, " an hour"), monthly)),
-        Row(("Loading again", money(after.reload_usd), "After a release, before the next run.")),
+        Row(("Keeping it", amount(after.keep_hourly, " an hour"), monthly)),
+        Row(("Loading again", amount(after.reload_usd), "After a release, before the next run.")),
         Row(("Time to load again", time(after.reload_s), "")),
         Row(("Releasing is cheaper", time(break_even), "Where two runs are further apart than this.")),
     ]
@@ -96,15 +106,15 @@ def source_table(plan: Plan) -> Table | None:
             continue
         seen.add(line.item)
         row = plan.catalog.prices.price(line.item, plan.cost.region)
-        price = UNKNOWN if line.unit_price is None else f"{line.unit_price:.6g} USD a {line.unit}"
+        price = UNKNOWN if line.unit_price is None else f"{decimal(line.unit_price, 6)} USD a {line.unit}"
         rows.append(Row((line.item, price, *_source(None if row is None else row.source, line.source))))
     facts = plan.compute.facts
-    rows.append(Row((facts.name, "facts of the instance type", *_source(facts.source, None))))
+    rows.append(Row((facts.name, "Facts of the instance type", *_source(facts.source, None))))
     columns = (Column("Item", "code"), Column("Value", "measure"), Column("Source"), Column("Date"), Column("Trust"))
     return table(f"Prices of {plan.cost.region} and facts, with their source", columns, rows, hide_caption=True)
 
 
 def _source(source: Source | None, text: str | None) -> tuple[str, str, str]:
     if source is None:
-        return (text or "no row: the item stays unpriced", "", "")
+        return (text or "No row: the item stays unpriced", "", "")
     return (source.text, source.date or UNKNOWN, source.trust)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from training_storage.planner.words import listed, mb_per_s, number, percent
+from training_storage.planner.words import listed, mb_per_s, number
 from training_storage.report.chart_sweep import ANSWERS
-from training_storage.report.figures import UNKNOWN
+from training_storage.report.summary import UNKNOWN
 from training_storage.report.tables import Column, Row, Table, table
+from training_storage.report.words import is_wait, money, monthly, nearly, sentence, signed_monthly, signed_share
 
 if TYPE_CHECKING:
     from training_storage.whatif.model import BreakEven, Figures, Span, Step, Sweep
@@ -51,16 +52,18 @@ def step_name(step: Step) -> str:
 def _difference(step: Step) -> tuple[str, str]:
     if step.difference is None:
         return "", ""
-    wait = step.difference.gpu_wait_fraction
+    storage, wait = step.difference.storage_monthly, step.difference.gpu_wait_fraction
     return (
-        UNKNOWN if step.difference.storage_monthly is None else f"{step.difference.storage_monthly:+,.0f}",
-        UNKNOWN if wait is None else "0 %" if abs(wait) < 1e-9 else f"{'+' if wait > 0 else '-'}{percent(abs(wait))}",
+        UNKNOWN if storage is None else signed_monthly(storage),
+        UNKNOWN if wait is None else signed_share(wait),
     )
 
 
 def _verdict(step: Step) -> str:
     missed = f". It misses what is asked for: {'; '.join(step.misses)}" if step.misses else ""
-    return f"{step.verdict}: {step.because}{missed}"
+    new = list(step.new_warnings)
+    brings = f". New warning{'' if len(new) == 1 else 's'}: {listed(new)}" if new else ""
+    return f"{sentence(step.verdict)}: {step.because}{missed}{brings}"
 
 
 def key_table(steps: Sequence[Step]) -> Table | None:
@@ -86,7 +89,7 @@ def point_table(found: BreakEven) -> Table | None:
     every = -(-len(found.points) // _ROWS_MOST)
     marks = set(found.crossings_mb_per_s or ())
     rows = [
-        Row((mb_per_s(point.read_mb_per_s), f"{point.plan_usd_per_hour:,.2f}", f"{point.step_usd_per_hour:,.2f}"))
+        Row((mb_per_s(point.read_mb_per_s), money(point.plan_usd_per_hour), money(point.step_usd_per_hour)))
         for index, point in enumerate(found.points)
         if index % every == 0 or index == len(found.points) - 1 or point.read_mb_per_s in marks
     ]
@@ -147,7 +150,7 @@ def sweep_table(sweep: Sweep) -> Table | None:
                     ANSWERS.get(span.answer, span.answer),
                     _monthly(first),
                     _monthly(last),
-                    UNKNOWN if wait is None else percent(wait),
+                    UNKNOWN if wait is None else nearly(wait),
                 )
             )
         )
@@ -161,7 +164,7 @@ def _values(span: Span) -> str:
 def _monthly(figures: Figures | None) -> str:
     if figures is None:
         return ""
-    return UNKNOWN if figures.storage_monthly is None else f"{figures.storage_monthly:,.0f}"
+    return UNKNOWN if figures.storage_monthly is None else monthly(figures.storage_monthly)
 
 
 def sweep_words(sweep: Sweep) -> str:
@@ -175,6 +178,6 @@ def sweep_words(sweep: Sweep) -> str:
         return "There is a plan for none of these values."
     if all(wait is None for wait in waits):
         parts.append("Whether accelerators wait is not known.")
-    elif not any(waits):
+    elif not any(is_wait(wait) for wait in waits):
         parts.append("Accelerators wait at none of these values.")
     return " ".join(parts)

@@ -6,6 +6,7 @@ from training_storage.planner.model import Plan
 from training_storage.planner.words import listed, number
 from training_storage.report.deployment import link_source, mount_words
 from training_storage.report.tables import Column, Row, Table, table
+from training_storage.report.words import sentence
 
 
 def mount_table(plan: Plan) -> Table | None:
@@ -30,9 +31,9 @@ def link_table(plan: Plan) -> Table | None:
             (
                 link.path,
                 link_source(link),
-                listed(link.import_events) or "nothing",
-                listed(link.export_events) or "nothing",
-                "at creation" if link.import_metadata_on_create else "as a task, after the deploy",
+                sentence(listed(link.import_events) or "nothing"),
+                sentence(listed(link.export_events) or "nothing"),
+                "At creation" if link.import_metadata_on_create else "As a task, after the deploy",
             )
         )
         for link in links
@@ -60,6 +61,6 @@ def path_table(plan: Plan) -> Table | None:
 
 def decision_table(plan: Plan, verdict: str) -> Table | None:
     """Return every option with one verdict, and why."""
-    rows = [Row((each.rule, each.option, each.because)) for each in plan.decisions if each.verdict == verdict]
-    columns = (Column("Decision"), Column("Option"), Column("Why"))
+    rows = [Row((each.rule, each.option, sentence(each.because))) for each in plan.decisions if each.verdict == verdict]
+    columns = (Column("Decision", "code"), Column("Option"), Column("Why"))
     return table(f"What was {verdict}, and why", columns, rows, hide_caption=True)

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from training_storage.errors import MissingExtraError
 from training_storage.planner.model import Plan
 from training_storage.report.tables import Table
+from training_storage.report.words import sentence, visible
 
 if TYPE_CHECKING:
+    import jinja2
+
     from training_storage.report.chart import Chart
     from training_storage.simulation.result import Simulation
     from training_storage.whatif.model import BreakEven, Step, Sweep
@@ -49,12 +53,24 @@ def render_report(
 
     Raises:
         MissingExtraError: matplotlib or jinja2 is not installed.
+        TrainingStorageError: Settings for matplotlib keep it from loading.
     """
-    try:
-        import jinja2
-        import matplotlib  # noqa: F401 - asked for here, so that its lack is said before any work
-    except ImportError as error:
-        raise MissingExtraError("an HTML report", "report", str(error.name)) from error
+    from training_storage.report.quiet import quiet_matplotlib
+
+    with quiet_matplotlib():
+        try:
+            import jinja2  # noqa: F401 - both are asked for here, so that their lack is said before any work
+            import matplotlib  # noqa: F401 - as above
+        except ImportError as error:
+            raise MissingExtraError("an HTML report", "report", str(error.name)) from error
+        page = _template().render(_context(plan, steps, sweep, simulation))
+    return visible(page)
+
+
+@lru_cache(maxsize=1)
+def _template() -> jinja2.Template:
+    import jinja2
+
     environment = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -62,7 +78,8 @@ def render_report(
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return environment.from_string(_packaged("page.html.j2")).render(_context(plan, steps, sweep, simulation))
+    environment.filters["sentence"] = sentence
+    return environment.from_string(_packaged("page.html.j2"))
 
 
 def _packaged(name: str) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from training_storage.planner.words import mb_per_s, number, percent, seconds
-from training_storage.report.summary import nearly
+from training_storage.planner.words import mb_per_s, number, seconds
 from training_storage.report.tables import Column, Row, Table, table
+from training_storage.report.words import nearly, relative, sentence
 
 if TYPE_CHECKING:
     from training_storage.simulation.result import Figure, Simulation
@@ -38,11 +38,11 @@ def simulation_table(simulation: Simulation) -> Table | None:
     rows = [
         Row(
             (
-                figure.label,
+                sentence(figure.label),
                 _value(figure, figure.closed_form),
                 _value(figure, figure.simulated),
                 _difference(figure),
-                "exact" if figure.exact else f"not exact here: {figure.because}",
+                "Exact" if figure.exact else f"Not exact here: {figure.because}",
             )
         )
         for figure in simulation.figures
@@ -90,8 +90,6 @@ def _value(figure: Figure, value: float) -> str:
 
 def _difference(figure: Figure) -> str:
     if figure.difference is None:
-        return "formula says 0"
-    if abs(figure.difference) < 5e-5:
-        return "0 %"
-    sign = "+" if figure.difference > 0 else "-"
-    return f"{sign}{percent(abs(figure.difference))}{', chance' if figure.chance else ''}"
+        return "Formula says 0"
+    said = relative(figure.difference)
+    return f"{said}, chance" if figure.chance and said != "0 %" else said

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from training_storage.planner.model import Plan
+from training_storage.planner.model_cost import Cost
 from training_storage.planner.model_prediction import Prediction
-from training_storage.planner.words import gib, listed, mb_per_s, number, percent, seconds
+from training_storage.planner.words import gib, listed, mb_per_s, number, seconds
 from training_storage.report.chart_limits import NAMES
+from training_storage.report.words import is_wait, nearly, usd
 
 if TYPE_CHECKING:
     from training_storage.whatif.model import Step
@@ -20,28 +22,14 @@ TIERS: Final = {
 }
 """Hot tiers as a person calls them."""
 
-_UNKNOWN: Final = "not known"
+UNKNOWN: Final = "not known"
+"""What stands in place of a value that is not known."""
+
+_SAME: Final = 1e-9
+"""Two rates or times that differ by less, relatively, are equal."""
 
 _BETTER: Final = ("cheaper and no slower", "faster at the same price", "pays")
 """Verdicts of a step that is worth taking, the surest first."""
-
-
-def usd(value: float) -> str:
-    """Return an amount: cents below 100, none above.
-
-    Args:
-        value: USD.
-    """
-    return f"{value:,.0f} USD" if abs(value) >= 100 or value == 0 else f"{value:,.2f} USD"
-
-
-def nearly(share: float) -> str:
-    """Return a share in percent with two more digits near 100, where three would round all of it up.
-
-    Args:
-        share: 0 to 1.
-    """
-    return f"{share * 100:.2f} %" if 0.99 <= share < 1 else percent(share)
 
 
 def decision(plan: Plan) -> tuple[str, ...]:
@@ -70,9 +58,9 @@ def _waiting(plan: Plan) -> Iterator[str]:
     supply = mb_per_s(seen.read_supply_mb_per_s)
     if seen.data_wait_fraction is None or asked is None:
         yield "Whether accelerators will wait for data is not known: no read rate is given."
-    elif seen.data_wait_fraction > 0:
+    elif is_wait(seen.data_wait_fraction):
         yield (
-            f"Accelerators will wait for data {percent(seen.data_wait_fraction)} of the time: of the {mb_per_s(asked)} "
+            f"Accelerators will wait for data {nearly(seen.data_wait_fraction)} of the time: of the {mb_per_s(asked)} "
             f"that they ask for, the tightest limit ({limit}) lets {supply} through."
         )
     else:
@@ -82,7 +70,7 @@ def _waiting(plan: Plan) -> Iterator[str]:
         )
     yield from _saving(seen)
     first = seen.first_epoch
-    if first is not None and first.data_wait_fraction > 0 and first.first_s > first.steady_s:
+    if first is not None and is_wait(first.data_wait_fraction) and first.first_s > first.steady_s * (1 + 1e-9):
         yield (
             f"The first pass over the data reads through from S3 and takes {seconds(first.first_s)} in place of "
             f"{seconds(first.steady_s)}."
@@ -97,13 +85,14 @@ def _saving(seen: Prediction) -> Iterator[str]:
         slowed = seen.data_wait_during_save_fraction
         while_saving = ""
         if slowed and seen.data_wait_with_saves_fraction is not None:
-            over_all = percent(seen.data_wait_with_saves_fraction)
+            over_all = nearly(seen.data_wait_with_saves_fraction)
             while_saving = (
-                f"; one that is written at full speed makes data wait {percent(slowed)} of that time, {over_all} of all"
+                f"; while one is written at full speed accelerators wait for data {nearly(slowed)} of the time, which "
+                f"makes it {over_all} of all"
             )
         yield f"Saves take {write} each and do not stall training{while_saving}."
     else:
-        yield f"Saves take {write} each and stall training {percent(seen.checkpoint_stall_fraction)} of the time."
+        yield f"Saves take {write} each and stall training {nearly(seen.checkpoint_stall_fraction)} of the time."
 
 
 def _cost(plan: Plan) -> Iterator[str]:
@@ -118,29 +107,79 @@ def _cost(plan: Plan) -> Iterator[str]:
         sentence += f"; {_count(len(cost.unpriced), 'price')} not known and in no sum"
     yield f"{sentence}."
     if cost.run is not None and cost.run_h is not None:
-        yield f"One run of {seconds(cost.run_h * 3600)} costs {usd(cost.run)}."
+        run = f"One run of {seconds(cost.run_h * 3600)} costs {usd(cost.run)}"
+        yield f"{run}, without what has no known price." if cost.unpriced else f"{run}."
 
 
 def change(plan: Plan, steps: Sequence[Step]) -> str:
     """Return what to change, or that nothing has to.
 
+    Advice is only what makes nothing worse: a step that saves money by letting accelerators wait, or that misses more
+    of what is asked for, stands in the table of steps with its numbers, and is for people to weigh.
+
     Args:
         plan: The plan.
         steps: Other configurations of the same workload.
     """
-    # A cheaper step that misses a part of the demand is no advice: the table of steps has it, with what it misses.
-    worth = [step for verdict in _BETTER for step in steps if step.verdict == verdict and not step.misses]
+    worth = [step for verdict in _BETTER for step in steps if step.verdict == verdict and _no_worse(plan, step)]
     if worth:
-        best = min(worth, key=lambda step: _saves(step))
-        return f"{best.option}: {best.because}."
+        best = min(worth, key=_saves)
+        return f"{best.option}: {best.because}{_new_warnings(best)}."
     read = f"read the {'warning' if len(plan.warnings) == 1 else f'{len(plan.warnings)} warnings'} first"
-    if steps and all(step.verdict in {"not known", "not possible"} for step in steps):
-        unknown = f"what a step up or down would change, because prices of {plan.cost.region} or the demand are missing"
-        return f"Not known: {unknown}{f'; {read}' if plan.warnings else ''}."
-    if steps:
-        nothing = "no step up or down in throughput, capacity or tier is better and serves all that is asked for"
-        return f"Nothing by cost: {nothing}{f'; {read}' if plan.warnings else ''}."
-    return f"{read[0].upper()}{read[1:]}." if plan.warnings else "Nothing: the plan covers what is asked for."
+    possible = [step for step in steps if step.verdict != "not possible"]
+    if not steps:
+        return f"{read[0].upper()}{read[1:]}." if plan.warnings else "Nothing: the plan covers what is asked for."
+    if not possible:
+        said = "Nothing by a step: none up or down in throughput, capacity or tier is possible"
+    elif all(step.verdict == "not known" for step in possible):
+        unknown = [step.because for step in possible]
+        why = f"prices of {plan.cost.region}" if any("price" in each for each in unknown) else "reads and saves"
+        said = f"Not known: what a step up or down would change, because {why} are not known"
+    elif any(step.verdict in _BETTER for step in possible):
+        said = (
+            "Nothing: each step that saves money lets accelerators wait longer, misses a part of what is asked for, "
+            "or cannot be judged without the reads; their table has the numbers"
+        )
+    else:
+        said = (
+            "Nothing by cost: no step up or down in throughput, capacity or tier is better and serves all that is "
+            "asked for"
+        )
+    return f"{said}{f'; {read}' if plan.warnings else ''}."
+
+
+def _no_worse(plan: Plan, step: Step) -> bool:
+    """Whether a step is known to serve what is asked for at least as well as the plan does.
+
+    Reads that are not known count as none in a step's wait, and a demand that both miss is no news of the step: both
+    are looked at here by what the step delivers.
+    """
+    difference, theirs = step.difference, step.figures
+    if step.misses or difference is None or theirs is None:
+        return False
+    reads_known = plan.demand.read_mb_per_s is not None
+    if not reads_known and theirs.read_supply_mb_per_s < plan.prediction.read_supply_mb_per_s * (1 - _SAME):
+        return False
+    waits = (difference.gpu_wait_fraction, difference.data_wait_fraction)
+    if any(is_wait(each) for each in waits):
+        return False
+    given = plan.workload.checkpoints
+    if given is None:
+        return True
+    # A save or a restore may take longer as long as the workload allows it.
+    times = (
+        (difference.checkpoint_write_s, theirs.checkpoint_write_s, given.max_write_time.seconds),
+        (difference.restore_s, theirs.restore_s, given.max_restore_time.seconds),
+    )
+    return not any(
+        more is not None and after is not None and more > after * _SAME and after > allowed * (1 + _SAME)
+        for more, after, allowed in times
+    )
+
+
+def _new_warnings(step: Step) -> str:
+    new = step.new_warnings
+    return f". It brings the warning{'' if len(new) == 1 else 's'} {listed(list(new))}" if new else ""
 
 
 def _saves(step: Step) -> float:
@@ -161,25 +200,45 @@ def key_figures(plan: Plan) -> tuple[tuple[str, str, str], ...]:
     Args:
         plan: The plan.
     """
+    from training_storage.whatif.figures import gpu_wait_fraction
+
     seen, cost = plan.prediction, plan.cost
-    wait, ratio = seen.gpu_wait_fraction, seen.effective_training_time_ratio
+    wait, ratio = gpu_wait_fraction(plan), seen.effective_training_time_ratio
+    beside = seen.data_wait_with_saves_fraction
+    data = seen.data_wait_fraction if beside is None else beside
     parts = [
-        f"{name} {'not known' if share is None else percent(share)}"
-        for name, share in (("data", seen.data_wait_fraction), ("saves", seen.checkpoint_stall_fraction))
+        f"{name} {UNKNOWN if share is None else nearly(share)}"
+        for name, share in (("data", data), ("saves", seen.checkpoint_stall_fraction))
     ]
     storage, everything = cost.storage_monthly, cost.monthly
     failures = f"{number(seen.failures_per_day)} failures a day"
+    if ratio is not None and takes_from_reads(seen):
+        failures += "; what saves take from reads is not taken off"
     return (
-        ("GPU wait", _UNKNOWN if wait is None else percent(wait), ", ".join(parts)),
-        ("Effective training", _UNKNOWN if ratio is None else nearly(ratio), failures),
-        (
-            "Storage, month",
-            _UNKNOWN if storage is None else usd(storage),
-            f"{_count(len(cost.unpriced), 'price')} not known" if cost.unpriced else "all prices known",
-        ),
+        ("GPU wait", UNKNOWN if wait is None else nearly(wait), ", ".join(parts)),
+        ("Effective training", UNKNOWN if ratio is None else nearly(ratio), failures),
+        ("Storage, month", UNKNOWN if storage is None else usd(storage), _missing(cost, "storage")),
         (
             "With fleet, month",
-            _UNKNOWN if everything is None or cost.compute_monthly is None else usd(everything),
-            "" if cost.hourly is None or cost.compute_hourly is None else f"{usd(cost.hourly)} an hour",
+            UNKNOWN if everything is None or cost.compute_monthly is None else usd(everything),
+            _missing(cost, None)
+            if cost.hourly is None or cost.compute_hourly is None or cost.unpriced
+            else f"{usd(cost.hourly)} an hour",
         ),
     )
+
+
+def takes_from_reads(seen: Prediction) -> bool:
+    """Return whether asynchronous saves make accelerators wait longer than they do between saves.
+
+    Args:
+        seen: What training will see.
+    """
+    beside, between = seen.data_wait_with_saves_fraction, seen.data_wait_fraction
+    return beside is not None and between is not None and is_wait(beside - between)
+
+
+def _missing(cost: Cost, group: str | None) -> str:
+    """Return how many prices of a group, or of all, are in no sum."""
+    found = {line.item for line in cost.lines if line.unit_price is None and group in {None, line.group}}
+    return f"{_count(len(found), 'price')} not known" if found else "all prices known"
