@@ -193,6 +193,46 @@ class TestOverride:
         )
 
 
+UNITS = {
+    "s3.get_requests": "request",
+    "s3.standard.storage": "GB",
+    "lustre.PERSISTENT_2.SSD.250": "TiB-month",
+    "ec2-spot.p5.48xlarge": "month",
+    "ec2.p9.48xlarge": "second",
+}
+
+
+class TestPrices:
+    @pytest.mark.parametrize(("item", "unit"), UNITS.items())
+    @pytest.mark.parametrize("place", ["us-east-1", "eu-west-1"])
+    def test_another_unit_than_that_of_the_bill_is_refused(
+        self, problems: Callable[..., dict[str, Problem]], item: str, unit: str, place: str
+    ) -> None:
+        found = problems({"prices": {place: {item: {"unit": unit, "usd": 1}}}})
+        problem = found[f"prices.{place}.{item}.unit"]
+        row = default_catalog().prices.price(item, "us-east-1")
+        assert (problem.value, problem.allowed) == (unit, "hour" if row is None else row.unit)
+
+    def test_an_item_that_no_book_has_takes_any_unit(self, load: Callable[..., Catalog]) -> None:
+        row = {"unit": "GiB-month", "usd": 0.1}
+        prices = load({"prices": {"us-east-1": {"lustre.PERSISTENT_1.HDD.read_cache": row}}}).prices
+        assert prices.usd("lustre.PERSISTENT_1.HDD.read_cache", "us-east-1") == 0.1
+
+    @pytest.mark.parametrize("usd", [1e308, 1.1e9, 1e-13, 5e-324, -0.1])
+    def test_a_price_that_no_sum_could_hold_is_refused(
+        self, problems: Callable[..., dict[str, Problem]], usd: float
+    ) -> None:
+        assert "prices.us-east-1.nat.gateway.usd" in problems({"prices": {"us-east-1": {"nat.gateway": {"usd": usd}}}})
+        tiers = {"usd": 1, "tiers": [{"above": 10, "usd": usd}]}
+        assert "prices.us-east-1.nat.gateway.tiers" in problems({"prices": {"us-east-1": {"nat.gateway": tiers}}})
+
+    @pytest.mark.parametrize("usd", [0, 1e-12, 1e9, None])
+    def test_a_price_at_the_edge_is_one(self, load: Callable[..., Catalog], usd: float | None) -> None:
+        assert (
+            load({"prices": {"us-east-1": {"nat.gateway": {"usd": usd}}}}).prices.usd("nat.gateway", "us-east-1") == usd
+        )
+
+
 class TestYaml:
     def test_yaml_with_plain_dates(self, tmp_path: Path) -> None:
         path = tmp_path / "mine.yaml"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,10 +22,12 @@ from training_storage.catalog import load_catalog
 from training_storage.errors import AwsError, CatalogError, RefusedError
 from training_storage.operations.aws import CLIENT_CONFIG
 from training_storage.operations.price_list import Refresh, endpoint_for, refresh_prices
+from training_storage.operations.price_list_file import PriceFile
 from training_storage.operations.price_list_items import ITEMS, NOT_ASKED, instance_items
 from training_storage.planner import plan
 
 REGION = "eu-central-1"
+KEY_ROW = {"unit": "month", "usd": 1.0, "source": {"text": "AWS Price List: awskms", "date": "", "trust": "seen"}}
 ITEM_NAMES = {item.name for item in (*ITEMS, *instance_items(CATALOG.instance_types))} | set(NOT_ASKED)
 
 
@@ -304,6 +308,22 @@ class TestFile:
         with pytest.raises(CatalogError, match="not open to you"):
             refresh(aws, tmp_path / "prices.json")
         assert aws.asked == []
+
+    def test_two_refreshes_at_once_keep_the_regions_of_both(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        file, real = tmp_path / "prices.json", os.fsync
+
+        def slow(handle: int) -> None:
+            time.sleep(0.2)  # the other one reads the file meanwhile, if it may
+            real(handle)
+
+        monkeypatch.setattr(os, "fsync", slow)
+        places = (REGION, "eu-central-2")
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda place: PriceFile(file).write(place, {"kms.key": KEY_ROW}), places))
+        assert set(json.loads(file.read_text(encoding="utf-8"))["prices"]) == set(places)
+        assert [each.name for each in tmp_path.iterdir()] == ["prices.json"]
 
 
 class TestFailures:

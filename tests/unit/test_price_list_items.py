@@ -157,6 +157,11 @@ class TestFind:
         assert found.usd == 0.005
         assert found.text.startswith("AmazonS3, SKU A, B")
 
+    def test_one_sku_at_two_prices_has_none(self) -> None:
+        entries = [product("A", {"usagetype": "NatGateway-Hours"}, price, "Hrs") for price in ("0.045", "0.052")]
+        assert look("nat.gateway", *entries).usd is None
+        assert look("nat.gateway", entries[0], entries[0]).text.startswith("AmazonEC2, SKU A, effective")
+
     def test_products_that_differ_only_in_a_later_tier_differ(self) -> None:
         tiers = [[("0", "10", "0.02"), ("10", "Inf", last)] for last in ("0.01", "0.015")]
         entries = [
@@ -201,6 +206,10 @@ class TestFind:
             (product("A", {"usagetype": "NatGateway-Hours"}, "-1", "Hrs"), "not a number from 0"),
             (product("A", {"usagetype": "NatGateway-Hours"}, "NaN", "Hrs"), "not a number from 0"),
             (product("A", {"usagetype": "NatGateway-Hours"}, "cheap", "Hrs"), "cannot be read"),
+            (product("A", {"usagetype": "NatGateway-Hours"}, "1E+400", "Hrs"), "not a number from 0"),
+            (product("A", {"usagetype": "NatGateway-Hours"}, "1E-13", "Hrs"), "not a number from 0"),
+            (product("A", {"usagetype": "NatGateway-Hours"}, [("0", "1E+400", "1"), ("1E+400", "Inf", "2")], "Hrs"),
+             "beyond all reason"),
         ],
     )  # fmt: skip
     def test_what_cannot_be_taken_for_a_price_is_unknown_with_its_reason(self, entry: str, reason: str) -> None:

@@ -33,6 +33,9 @@ _KEYS = {
 }
 
 
+_BY_THE_HOUR = ("ec2.", "ec2-spot.", "ec2-capacity-block.")
+
+
 def merge(tables: Tables, paths: Iterable[Path]) -> Tables:
     """Put the rows of files over ``tables``, in order, and return them.
 
@@ -62,6 +65,7 @@ class _Overlay:
         self.document = document
         self.sources: dict[str, Source] = {}
         self.problems: list[Problem] = []
+        self.units = {item: row["unit"] for rows in tables["prices"].values() for item, row in rows.items()}
 
     def refuse(self, place: Place, problem: Problem) -> None:
         file = str(self.document.path)
@@ -108,6 +112,8 @@ class _Overlay:
         if table in CONSTANTS and checked and (form := _unlike(checked["value"], base["value"])):
             value = _short(checked["value"])
             self.refuse((*place, "value"), Problem(what="not the kind of value", value=value, allowed=form))
+        if table == "prices" and checked:
+            self.check_unit(place, checked["unit"])
         if checked is None or source is None:
             return
         if known is not None:
@@ -118,6 +124,21 @@ class _Overlay:
             old: dict[str, Source] = (known or {}).get("field_sources", {})
             row["field_sources"] = {field: each for field, each in old.items() if field not in fields}
         rows[place[-1]] = row
+
+    def check_unit(self, place: Place, unit: str) -> None:
+        """Refuse a price by another unit than that in which the bill counts: requests are sold by the thousand."""
+        item = place[-1]
+        wanted = "hour" if item.startswith(_BY_THE_HOUR) else self.units.get(item, unit)
+        if unit != wanted:
+            self.refuse(
+                (*place, "unit"),
+                Problem(
+                    what="not the unit in which a plan counts it",
+                    value=_short(unit),
+                    allowed=wanted,
+                    fix=f"write unit: {wanted}, and the price of that",
+                ),
+            )
 
     def source(self, place: Place, given: object) -> Source | None:
         """Return the source of a user's row, of trust ``user`` whatever the file says; None where it is refused."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from training_storage.catalog.efa import efa_layout
 from training_storage.errors import CatalogError, Problem
@@ -18,7 +18,21 @@ From0 = Annotated[float, Field(ge=0)]
 Count = Annotated[int, Field(ge=0)]
 Count1 = Annotated[int, Field(ge=1)]
 Text = Annotated[str, Field(min_length=1)]
+MOST_USD = 1e9
+"""Prices above it are slips; what a plan adds and multiplies stays finite below it."""
+LEAST_USD = 1e-12
+"""Prices below it, other than 0, are slips too: what is divided by one would leave the range of floats."""
+
+
+def _no_dust(usd: float) -> float:
+    if 0 < usd < LEAST_USD:
+        raise ValueError
+    return usd
+
+
+Usd = Annotated[float, Field(ge=0, le=MOST_USD), AfterValidator(_no_dust)]
 Latency = Annotated[float, Field(ge=1e-9, le=1e6)]
+StreamRate = Annotated[float, Field(ge=1e-6, le=1e9)]
 Tier = Annotated[str, Field(pattern=r"^\d+$")]
 ByTier = Annotated[dict[Tier, Above0], Field(description="numbers above 0 by tier; 0 without tiers")]
 GibByTier = Annotated[dict[Tier, Count1], Field(description="whole GiB by tier; 0 without tiers")]
@@ -150,14 +164,14 @@ class PriceTierShape(Shape):
     """A price that holds from some units of a month on."""
 
     above: Above0
-    usd: From0
+    usd: Usd
 
 
 class PriceShape(Shape):
     """A row of ``prices``."""
 
     unit: Text = Field(description="text such as GiB-month")
-    usd: From0 | None = Field(description="a number from 0 in USD, or null where it is not known")
+    usd: Usd | None = Field(description="0 or a number from 1e-12 to 1e9 in USD, or null where it is not known")
     tiers: list[PriceTierShape] = Field(
         [], description="a list of {above: units of a month, usd: price of each unit beyond them}"
     )
@@ -244,8 +258,10 @@ class ReadLatencyShape(Shape):
 class StreamRateShape(Shape):
     """A row of ``stream_rates``."""
 
-    low_mb_per_s: Above0 | None = Field(description="MB/s above 0, or null where it is not known")
-    high_mb_per_s: Above0 | None = Field(None, description="MB/s above 0, or null where only a lower end is known")
+    low_mb_per_s: StreamRate | None = Field(description="MB/s from 1e-6 to 1e9, or null where it is not known")
+    high_mb_per_s: StreamRate | None = Field(
+        None, description="MB/s from 1e-6 to 1e9, or null where only a lower end is known"
+    )
 
     def problems(self) -> Iterator[Problem]:
         """Check that the range is one."""

@@ -11,6 +11,11 @@ from typing import Any
 
 from training_storage.operations.price_list_items import Item
 
+_MOST_USD = 100_000
+_LEAST_USD = Decimal("0.000000000001")
+_MOST_UNITS = Decimal(10) ** 18
+"""Nothing that is sold by a unit costs more or less; beyond them stands an error."""
+
 
 class UnreadableError(Exception):
     """A product from which no price can be taken; the text says why, for the source of a row."""
@@ -78,7 +83,7 @@ def read_product(text: str) -> Product:
         attributes["productFamily"] = str(product.get("productFamily", ""))
         sku, terms = str(product["sku"]), (given.get("terms") or {}).get("OnDemand") or {}
         published = _date(given.get("publicationDate"))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UnreadableError("an entry of the answer is no product") from error
     if not isinstance(terms, dict):
         raise UnreadableError(f"the terms of SKU {sku} cannot be read")
@@ -118,8 +123,10 @@ def rate_of(product: Product) -> Rate:
     begins = [str(begin.normalize()) for begin, _, _ in ranges]
     if begins[0] != "0" or ends[-1] != "Inf" or [_plain(end) for end in ends[:-1]] != begins[1:]:
         raise UnreadableError(f"the tiers of SKU {sku} do not join")
-    if any(not price.is_finite() or price < 0 for _, _, price in ranges):
-        raise UnreadableError(f"the price of SKU {sku} is not a number from 0")
+    if any(begin > _MOST_UNITS for begin, _, _ in ranges):
+        raise UnreadableError(f"the tiers of SKU {sku} begin beyond all reason")
+    if any(not price.is_finite() or (price and not _LEAST_USD <= price <= _MOST_USD) for _, _, price in ranges):
+        raise UnreadableError(f"the price of SKU {sku} is not a number from 0 that a price can be")
     steps = tuple((begin, price) for begin, _, price in ranges)
     return Rate(steps, units.pop(), _date(term.get("effectiveDate")))
 
@@ -136,28 +143,28 @@ def find(item: Item, products: Iterable[Product]) -> Found:
     published = max((product.published for product in fitting or asked), default="")
     if not fitting:
         return _none(f"no product of {service} fits", published)
-    rates: dict[str, Rate] = {}
+    rates: list[tuple[str, Rate]] = []  # one SKU may be there twice, at two prices
     try:
         for product in fitting:
             rate = rate_of(product)
             if not re.fullmatch(item.sold_by, rate.unit):
                 return _none(f"{service} SKU {product.sku} is sold by {rate.unit}, which is not expected", published)
             if any(price for _, price in rate.steps):
-                rates[product.sku] = rate
+                rates.append((product.sku, rate))
     except UnreadableError as error:
         return _none(f"{service}: {error}", published)
     if not rates:
         return _none(f"{service} has the product at 0 USD only, SKU {_listed(p.sku for p in fitting)}", published)
-    if len({rate.steps for rate in rates.values()}) > 1:
-        said = _listed(f"{sku} at {rate.steps[0][1].normalize():f} USD" for sku, rate in rates.items())
+    if len({rate.steps for _, rate in rates}) > 1:
+        said = _listed(f"{sku} at {rate.steps[0][1].normalize():f} USD" for sku, rate in rates)
         return _none(f"{len(rates)} products of {service} fit and their prices differ: {said}", published)
-    rate = next(iter(rates.values()))
+    rate = rates[0][1]
     (_, first), *rest = rate.steps
     effective = f", effective {rate.effective}" if rate.effective else ""
     return Found(
         usd=float(first * item.times),
         tiers=tuple((float(begin / item.times), float(price * item.times)) for begin, price in rest),
-        text=f"{service}, SKU {_listed(rates)}{effective}",
+        text=f"{service}, SKU {_listed(sku for sku, _ in rates)}{effective}",
         date=published or rate.effective,
     )
 
@@ -175,7 +182,7 @@ def _fits(item: Item, product: Product) -> bool:
 
 def _listed(names: Iterable[str]) -> str:
     """Return the names, sorted so that the order of an answer changes nothing; many are cut."""
-    found = sorted(names)
+    found = sorted(set(names))
     return ", ".join(found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "")
 
 

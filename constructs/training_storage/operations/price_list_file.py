@@ -59,6 +59,13 @@ class PriceFile:
         Raises:
             CatalogError: The file cannot be read or written.
         """
+        try:
+            with self._alone():
+                self._write(region, rows)
+        except OSError as error:
+            raise self._refuse(f"cannot be written: {(error.strerror or str(error)).lower()}") from error
+
+    def _write(self, region: str, rows: Rows) -> None:
         content = self._content()
         prices = content.setdefault("prices", {})
         before = prices.get(region) or {}
@@ -66,13 +73,29 @@ class PriceFile:
             del before[item]  # kept as an object, so that a YAML file keeps its comments
         before.update({item: row for item, row in rows.items() if item not in before})
         prices[region] = before
+        with self._beside() as temporary:
+            self._dump(content, temporary)
+            load_catalog(temporary)
+            temporary.replace(self._real)
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other refreshes of files in the folder waiting: of two at once, each would lose the other's region.
+
+        The lock is on the folder, which leaves no file behind; where the system has none of this kind there is none.
+        """
         try:
-            with self._beside() as temporary:
-                self._dump(content, temporary)
-                load_catalog(temporary)
-                temporary.replace(self._real)
-        except OSError as error:
-            raise self._refuse(f"cannot be written: {(error.strerror or str(error)).lower()}") from error
+            import fcntl
+        except ImportError:
+            yield
+            return
+        folder = os.open(self._real.parent, os.O_RDONLY)
+        try:
+            with contextlib.suppress(OSError):  # some network file systems have no locks
+                fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
 
     def _content(self) -> dict[str, Any]:
         if not self._real.exists():
