@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.unit._cost import CATALOG, PRIMES, bill, items, lines, only
-from tests.unit._planner import make
+from tests.unit._planner import make, planned
 from training_storage.catalog import default_catalog
 from training_storage.operations.transfer_model import LIMITS
 from training_storage.planner import Plan, plan
@@ -557,3 +557,23 @@ def test_a_user_s_price_counts() -> None:
     catalog = replace(CATALOG, prices=replace(CATALOG.prices, rows={**CATALOG.prices.rows, key: row}))
     cost = bill({"compute.purchase": "spot"}, catalog=catalog)
     assert cost.compute_hourly == 44.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"mountpoint.cache": "nvme"}, True),
+        ({"mountpoint.cache": "express", "dataset.average_file_size": "1 MB"}, True),
+        ({"mountpoint.cache": "none"}, False),
+        ({"mountpoint.cache": "nvme", "dataset.read_rate": {"per_accelerator": "1 MB/s"}}, False),  # no wait
+    ],
+)
+def test_a_wait_for_s3_behind_a_cache_is_said_to_be_that_of_the_first_pass(changes: dict[str, Any], said: bool) -> None:
+    slow = {
+        "hot_tier": "none",
+        "dataset.file_count": None,
+        "dataset.average_file_size": "10 MB",
+        "dataset.read_rate": {"per_accelerator": "2 GB/s"},
+    }
+    made = planned({**slow, **changes})
+    assert any("is that of the first pass" in each for each in made.assumptions) is said

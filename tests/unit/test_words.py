@@ -50,8 +50,9 @@ def test_three_figures_are_kept(value: float) -> None:
 
 
 def test_one_thing_is_one() -> None:
-    assert [counted(count, "file") for count in (0, 1, 1.5, 2, 1200)] == [
+    assert [counted(count, "file") for count in (0, 1, 1.0000001, 1.5, 2, 1200)] == [
         "0 files",
+        "1 file",
         "1 file",
         "1.5 files",
         "2 files",

@@ -14,7 +14,8 @@ def number(value: float) -> str:
 
 def counted(value: float, what: str) -> str:
     """Return a number of things: ``1 file``, ``1,200 files``."""
-    return f"{number(value)} {what}{'' if value == 1 else 's'}"
+    text = number(value)
+    return f"{text} {what}{'' if text == '1' else 's'}"
 
 
 def mb_per_s(value: float) -> str:

@@ -15,6 +15,9 @@ from training_storage.planner.model_cost import HOURS_PER_MONTH
 from training_storage.planner.words import counted, number
 from training_storage.units import GIB, MIB
 
+_NOISE = 1e-9
+"""A share of the time that is rounding."""
+
 
 def lake_items(draft: Draft, parts: Parts, usage: Usage) -> Iterator[Item]:
     """Yield what lies in the data lake and what is written there.
@@ -111,6 +114,7 @@ def read_items(draft: Draft, parts: Parts, usage: Usage) -> Iterator[Item]:
         return
     cache, shared = mount.options.get("cache"), parts.shared_cache
     if cache == "nvme" and _fits(mount, usage):
+        _assume_wait(draft, parts, "nvme")
         nodes = draft.needs.instances
         label = (
             f"GET: {counted(nodes, 'node')} read{'s' if nodes == 1 else ''} everything once a run, then from local NVMe"
@@ -118,6 +122,7 @@ def read_items(draft: Draft, parts: Parts, usage: Usage) -> Iterator[Item]:
         yield requests("s3.get_requests", label, once=nodes * usage.hot_parts)
         yield from _look_ups(draft, usage)
     elif cache == "express" and shared is not None and keeps_in_cache(draft, usage):
+        _assume_wait(draft, parts, "express")
         yield from _through_shared_cache(draft, shared, usage)
     else:
         if cache in ("nvme", "express"):
@@ -126,6 +131,15 @@ def read_items(draft: Draft, parts: Parts, usage: Usage) -> Iterator[Item]:
             label = f"GET and HEAD: training reads through {mount.path}"
             yield requests("s3.get_requests", label, per_hour=usage.read_requests_per_h)
         yield from _lists(draft, usage)
+
+
+def _assume_wait(draft: Draft, parts: Parts, cache: str) -> None:
+    """Say that a wait for data is that of a first pass, where a cache serves the later ones."""
+    if (parts.prediction.data_wait_fraction or 0.0) > _NOISE:
+        draft.assume(
+            f"the data wait is that of the first pass, in which every read is one of S3: what the {cache} cache serves "
+            "after it is not counted as faster, and the bill has no more reads for it"
+        )
 
 
 def _reader(draft: Draft, mounts: tuple[MountPlan, ...], usage: Usage) -> MountPlan | None:
