@@ -177,6 +177,37 @@ def test_a_simulation_says_on_a_terminal_how_far_it_is(monkeypatch: pytest.Monke
     assert terminal.getvalue().endswith("\r\x1b[K")
 
 
+@pytest.mark.parametrize(
+    ("module", "arguments"),
+    [("training_storage.whatif.sweep", ("--sweep", "instance_count=1..600")), ("training_storage.simulation", ())],
+)
+def test_an_interrupt_leaves_nothing_of_the_progress(
+    module: str, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal = Terminal()
+
+    def interrupted(*_: Any, progress: Any, **__: Any) -> None:
+        progress(0.3)
+        raise KeyboardInterrupt
+
+    if arguments:
+        real, planned = sys.modules[module].make_plan, iter(range(600))
+
+        def some(*given: Any, **named: Any) -> Any:
+            if next(planned) > 100:
+                raise KeyboardInterrupt
+            return real(*given, **named)
+
+        monkeypatch.setattr(sys.modules[module], "make_plan", some)
+    else:
+        monkeypatch.setattr(f"{module}.simulate", interrupted)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    assert main(["plan", EXAMPLE, *(arguments or ("--simulate",))]) == 130
+    assert terminal.getvalue().endswith("\r\x1b[Kinterrupted\n")
+    assert terminal.getvalue().startswith("\r")
+    assert capsys.readouterr().out == ""
+
+
 def test_a_short_sweep_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
@@ -286,6 +317,56 @@ def test_the_workload_file_is_not_written_over(tmp_path: Path, capsys: pytest.Ca
     before = file.read_bytes()
     assert "would write over the workload file" in refusal(capsys, str(file), "-o", str(file))
     assert file.read_bytes() == before
+
+
+def test_a_catalog_file_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file, link = tmp_path / "prices.json", tmp_path / "link"
+    file.write_text('{"prices": {}}', encoding="utf-8")
+    link.symlink_to(file)
+    err = refusal(capsys, EXAMPLE, "--catalog", str(file), "-o", str(link))
+    assert f"-o would write over the catalog file {file}" in err
+    assert file.read_text(encoding="utf-8") == '{"prices": {}}'
+
+
+def test_hyphens_stand_for_standard_input_and_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    printed = out(capsys, EXAMPLE)
+    monkeypatch.chdir(tmp_path)
+    assert out(capsys, EXAMPLE, "-o", "-") == printed
+    assert list(tmp_path.iterdir()) == []
+    with Path(EXAMPLE).open("rb") as file:
+        kept = os.dup(0)
+        try:
+            os.dup2(file.fileno(), 0)
+            assert out(capsys, "-") == printed
+        finally:
+            os.dup2(kept, 0)
+            os.close(kept)
+
+
+def test_a_file_whose_name_is_as_long_as_any_is_written(tmp_path: Path) -> None:
+    file = tmp_path / ("a" * 255)
+    write_whole(file, "one")
+    assert file.read_text(encoding="utf-8") == "one"
+    assert list(tmp_path.iterdir()) == [file]
+
+
+def test_a_file_that_may_not_be_written_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.write_text("kept", encoding="utf-8")
+    monkeypatch.setattr(os, "access", lambda name, mode: not (Path(name) == file and mode == os.W_OK))
+    with pytest.raises(PermissionError, match="Permission denied"):
+        write_whole(file, "new")
+    assert file.read_text(encoding="utf-8") == "kept"
+
+
+def test_a_link_to_itself_is_not_replaced(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with pytest.raises(OSError, match="symbolic links"):
+        write_whole(loop, "new")
+    assert loop.is_symlink()
 
 
 def test_a_new_file_has_the_mode_of_any_other_and_an_old_one_keeps_its(tmp_path: Path) -> None:

@@ -197,7 +197,7 @@ def test_as_plain_data_it_is_json_with_every_key() -> None:
     json.dumps(found)
     assert set(found) == {"workload", "field", "unit", "given", "points", "tiers", "configurations"}
     points: Any = found["points"]
-    assert all(set(point) == {"value", "text", "figures", "problems"} for point in points)
+    assert all(set(point) == {"value", "text", "figures", "problems", "asked"} for point in points)
     assert points[0]["figures"]["hot"] == "lustre"
     assert set(points[1]["problems"][0]) == {"file", "line", "path", "what", "value", "allowed", "fix", "rule"}
 
@@ -209,7 +209,64 @@ def test_the_sweep_of_a_report_holds_the_fleet_and_some_beyond(count: int, most:
     assert values == sorted(set(values))
     assert (values[0], values[-1]) == (1, most)
     assert count in values
-    assert len(values) <= 101
+    assert len([each for each in found.points if each.asked]) <= 101
+
+
+@pytest.mark.parametrize(("field", "changes"), [("tiers", {}), ("configurations", {"hot_tier": "lustre"})])
+def test_the_sweep_of_a_report_has_the_values_at_which_the_answer_changes(field: str, changes: dict[str, Any]) -> None:
+    workload = make({"compute.instance_count": 150, "dataset.read_rate": {"per_accelerator": "200 MB/s"}, **changes})
+    found, every = default_sweep(workload), sweep(workload, "instance_count", "1..600")
+    spans: list[tuple[Span, ...]] = [getattr(each, field) for each in (found, every)]
+    sampled, exact = ([(each.answer, each.first, each.last) for each in each_] for each_ in spans)
+    assert sampled == exact
+    assert len(sampled) > 1
+    assert len(found.points) < 150
+
+
+# Borders between the values
+
+
+def test_where_the_tier_changes_between_two_counts_both_neighbours_are_points() -> None:
+    found = sweep(llama(), "instance_count", "4..1024*2")
+    assert [(each.value, each.asked) for each in found.points] == [
+        (4, True), (8, True), (16, True), (17, False), (32, True), (64, True),
+        (128, True), (256, True), (512, True), (1024, True),
+    ]  # fmt: skip
+    assert [(each.first, each.last) for each in found.tiers] == [("4", "16"), ("17", "1024")]
+    check_spans(found)
+    check_point(llama(), found, 3)
+
+
+def check_point(workload: Workload, found: Sweep, index: int) -> None:
+    point = found.points[index]
+    assert point.figures == outcome(workload, found.field, int(point.text))[0]
+
+
+def test_each_of_several_changes_between_two_counts_is_found() -> None:
+    object_native = load_workload(ROOT / "examples" / "object-native-2048.yaml")
+    found = sweep(object_native, "instance_count", "100,2000000")
+    # From 1,000 accelerators on S3 Express; the subnet of an own VPC holds 16,379 addresses; the file takes 1,000,000.
+    assert [(each.answer, each.first, each.last) for each in found.tiers] == [
+        ("lustre", "100", "124"),
+        ("express", "125", "16379"),
+        (REFUSED, "16380", "2000000"),
+    ]
+    check_spans(found)
+    for index, point in enumerate(found.points):
+        if point.figures is not None:
+            check_point(object_native, found, index)
+    assert [each.asked for each in found.points] == [True, False, False, False, False, True]
+
+
+def test_no_border_is_looked_for_between_values_that_are_not_whole() -> None:
+    found = sweep(make(), "dataset.read_rate.per_accelerator", "1 MB/s,8 GB/s")
+    assert len(found.tiers) == len(found.points) == 2
+
+
+def test_values_are_taken_in_their_order_and_once() -> None:
+    found = sweep(make(), "instance_count", "17,2,16,2")
+    assert [each.value for each in found.points] == [2, 16, 17]
+    assert [(each.first, each.last) for each in found.tiers] == [("2", "16"), ("17", "17")]
 
 
 def test_the_same_sweep_twice_is_the_same() -> None:

@@ -23,7 +23,7 @@ def add_workload_arguments(parser: argparse.ArgumentParser, formats: tuple[str, 
         parser: The parser of the command.
         formats: Forms that the command prints.
     """
-    parser.add_argument("file", metavar="FILE", type=file_name, help="workload file, YAML")
+    parser.add_argument("file", metavar="FILE", type=_workload_file, help="workload file, YAML; - for standard input")
     add_format_argument(parser, formats)
     parser.add_argument(
         "--catalog",
@@ -42,6 +42,11 @@ def file_name(name: str) -> str:
     if not name:
         raise ArgumentTypeError("the name is empty")
     return name
+
+
+def _workload_file(name: str) -> str:
+    """Return the name of a workload file, that of standard input for a hyphen."""
+    return "/dev/stdin" if name == "-" else file_name(name)
 
 
 def region(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
@@ -27,12 +28,18 @@ def write_whole(path: Path, text: str) -> None:
         OSError: It cannot be written; what was there is as it was.
     """
     target = Path(os.path.realpath(path))
-    mode = target.stat().st_mode if target.exists() else None
+    try:
+        mode: int | None = target.stat().st_mode
+    except FileNotFoundError:
+        mode = None
+    # Another file could take the place of one that may not be written to, against the wish of whoever protects it.
+    if mode is not None and not os.access(target, os.W_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
     if mode is not None and not stat.S_ISREG(mode):
         with target.open("w", encoding="utf-8", newline="") as stream:
             stream.write(text)
         return
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    handle, name = tempfile.mkstemp(prefix=".training-storage-", dir=target.parent)  # the name may be as long as any
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as stream:
             stream.write(text)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +14,7 @@ from training_storage.cli.report import UsageError, report_output, width
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from training_storage.planner.model import Plan
     from training_storage.simulation import Simulation
@@ -38,6 +39,9 @@ _FORMATS: Final = ("text", "json", "html")
 _PROGRAM: Final = "training-storage plan"
 _LONG_SWEEP: Final = 500
 """Points from which a sweep says on a terminal how far it is."""
+_PIECE: Final = 1 << 16
+"""Characters to print at once: an unbuffered stream drops the rest of a piece when its reader goes away, and fails with the
+next one."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,8 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o",
         "--output",
         metavar="FILE",
-        type=file_name,
-        help="write the result to this file, all of it or nothing (default: standard output)",
+        type=lambda name: None if name == "-" else file_name(name),
+        help="write the result to this file, all of it or nothing (default, and -: standard output)",
     )
     parser.add_argument(
         "--rights",
@@ -95,7 +99,8 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         text = {"text": _as_text, "json": _as_json, "html": _as_html}[arguments.format](plan, arguments)
     if arguments.output is None:
-        sys.stdout.write(text)
+        for start in range(0, len(text), _PIECE):
+            sys.stdout.write(text[start : start + _PIECE])
         return 0
     from training_storage.cli.output import write_whole
 
@@ -130,13 +135,15 @@ def _check_usage(arguments: argparse.Namespace) -> None:
             f"argument --sweep: {arguments.sweep[0]!r} is not FIELD=RANGE, such as instance_count=1..2000 or "
             "dataset.size=10 TB..100 TB:10 TB"
         )
-    elif arguments.output is not None and _is_same(arguments.output, arguments.file):
-        message = f"-o would write over the workload file {arguments.file}"
+    elif arguments.output is not None:
+        inputs = {"workload": [arguments.file], "catalog": arguments.catalog}
+        same = ((kind, each) for kind, files in inputs.items() for each in files if _is_same(arguments.output, each))
+        message = next((f"-o would write over the {kind} file {each}" for kind, each in same), "")
     if message:
         raise UsageError(message, program=_PROGRAM)
 
 
-def _is_same(output: str, file: str) -> bool:
+def _is_same(output: str, file: str | Path) -> bool:
     try:
         return Path(output).samefile(file)
     except OSError:
@@ -201,26 +208,20 @@ def _sweep(plan: Plan, arguments: argparse.Namespace) -> Sweep | None:
     from training_storage.whatif import sweep
 
     field, _, values = arguments.sweep[0].partition("=")
-    return sweep(
-        plan.workload,
-        field.strip(),
-        values.strip(),
-        catalog=plan.catalog,
-        run_length=arguments.run_length,
-        progress=_progress() if sys.stderr.isatty() else None,
-    )
+    with _progress() as say:
 
+        def told(done: int, total: int) -> None:
+            if say is not None and total >= _LONG_SWEEP and done % (total // 100) == 0:
+                say(f"planned {done:,} of {total:,} values")
 
-def _progress() -> Callable[[int, int], None]:
-    """Return what says on a terminal how far a long sweep is; nothing of it stays."""
-
-    def show(done: int, total: int) -> None:
-        if total < _LONG_SWEEP or (done % (total // 100 or 1) and done != total):
-            return
-        sys.stderr.write("\r\x1b[K" if done == total else f"\rplanned {done:,} of {total:,} values")
-        sys.stderr.flush()
-
-    return show
+        return sweep(
+            plan.workload,
+            field.strip(),
+            values.strip(),
+            catalog=plan.catalog,
+            run_length=arguments.run_length,
+            progress=told,
+        )
 
 
 def _simulation(plan: Plan, arguments: argparse.Namespace) -> Simulation | None:
@@ -228,17 +229,35 @@ def _simulation(plan: Plan, arguments: argparse.Namespace) -> Simulation | None:
         return None
     from training_storage.simulation import simulate
 
-    def show(share: float) -> None:
-        sys.stderr.write(f"\rsimulated {share:.0%}")
+    with _progress() as say:
+        return simulate(
+            plan,
+            seed=arguments.seed or 0,
+            run_length=arguments.run_length,
+            progress=None if say is None else lambda share: say(f"simulated {share:.0%}"),
+        )
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str], None] | None]:
+    """Give what says on a terminal how far long work is; nothing of it stays, however the work ends."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    said = False
+
+    def show(text: str) -> None:
+        nonlocal said
+        said = True
+        sys.stderr.write(f"\r{text}")
         sys.stderr.flush()
 
-    terminal = sys.stderr.isatty()
-    found = simulate(
-        plan, seed=arguments.seed or 0, run_length=arguments.run_length, progress=show if terminal else None
-    )
-    if terminal:
-        sys.stderr.write("\r\x1b[K")
-    return found
+    try:
+        yield show
+    finally:
+        if said:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
 
 
 def _wants_color() -> bool:

@@ -124,7 +124,8 @@ def render_sweep(sweep: Sweep, *, width: int = 100) -> str:
     points = sweep.points
     span = f"at {_value(points[0].text)}"
     if len(points) > 1:
-        span = f"from {_value(points[0].text)} to {_value(points[-1].text)}, {len(points):,} values"
+        asked = sum(point.asked for point in points)
+        span = f"from {_value(points[0].text)} to {_value(points[-1].text)}, {asked:,} values"
     head = f"{sweep.workload}: {sweep.field} {span}; storage and GPUs in USD a month of training"
     given = next((point.text for point in points if point.value == sweep.given), None)
     lines = list(_wrapped(head, width, ""))
@@ -148,6 +149,8 @@ def render_sweep(sweep: Sweep, *, width: int = 100) -> str:
     notes = []
     if given is not None and any(points[index].text == given for index in shown):
         notes.append("* as the workload file says")
+    if any(not points[index].asked for index in shown):
+        notes.append("+ between two of the values: where the hot tier changes")
     if any(point.figures is not None and point.figures.unpriced_storage for point in points):
         items = dict.fromkeys(
             item for point in points if point.figures is not None for item in point.figures.unpriced_storage
@@ -188,7 +191,7 @@ def _value(text: str) -> str:
 
 
 def _mark(point: SweepPoint, given: str | None) -> str:
-    return f"  {_value(point.text)}{' *' if point.text == given else ''}"
+    return f"  {_value(point.text)}{'' if point.asked else ' +'}{' *' if point.text == given else ''}"
 
 
 def _shown(sweep: Sweep) -> list[int]:

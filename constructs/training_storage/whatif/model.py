@@ -269,12 +269,14 @@ class SweepPoint:
         text: The value as it stands in a workload file.
         figures: Figures of the plan; None where there is none.
         problems: Why there is no plan; empty where there is one.
+        asked: Whether the value was asked for; false for one that was looked at to find where the answer changes.
     """
 
     value: float
     text: str
     figures: Figures | None
     problems: tuple[Problem, ...]
+    asked: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -305,7 +307,7 @@ class Sweep:
         field: Dotted path of the field.
         unit: Unit of ``SweepPoint.value``: ``B``, ``B/s``, ``s``, or empty for counts and plain numbers.
         given: What the workload says itself, as a number of that unit; None where it says nothing.
-        points: The answers, in the order of the values.
+        points: The answers, by ascending values.
         tiers: Ranges with one hot tier: each start after the first is where the tier changes.
         configurations: Ranges with one configuration, whatever its capacity.
     """

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 
 from training_storage.errors import Problem, ValidationError
 from training_storage.units import GIB, SIZE_UNITS, Duration, Rate, Size, format_bytes
 from training_storage.whatif.fields import NumericField, Quantity
-from training_storage.workload.section import Refused
+from training_storage.workload.section import Refused, shorten
 
 POINTS_MAX = 10_000
 """Points of one sweep at most."""
 EVEN_POINTS = 50
 """Points of a range without a step, but of counts, which go by 1."""
+_LARGEST, _SMALLEST, _LONGEST = 40, -400, 80
+"""Powers of ten of the largest and the smallest number, and most digits: no field takes others, and with a thousand
+million digits one reckons for ever."""
 
 
 def plain_number(value: Quantity) -> float:
@@ -106,12 +109,10 @@ def _number(field: NumericField, text: str, whole: str, *, unit_of: str = "") ->
     said = text.strip()
     letters = unit_of.strip().lstrip("0123456789.eE+- ") if unit_of else ""
     if field.kind in ("count", "number"):
-        try:
-            value = Decimal(said)
-        except ArithmeticError:
-            value = Decimal("NaN")
-        if not value.is_finite():
-            raise _bad_range(field, whole, f"has {said!r}, which is no number", field.form)
+        value = _decimal(said)
+        if value is None:
+            raise _bad_range(field, whole, f"has {shorten(said)!r}, which is no number", field.form)
+        _check_digits(field, value, said, whole)
         if field.kind == "count" and value != value.to_integral_value():
             raise _bad_range(field, whole, f"has {said!r}, which is no whole number", field.form)
         return value
@@ -119,47 +120,70 @@ def _number(field: NumericField, text: str, whole: str, *, unit_of: str = "") ->
         said = f"{said} {letters}"
     kinds: dict[str, type[Size] | type[Rate] | type[Duration]] = {"size": Size, "rate": Rate, "duration": Duration}
     try:
-        return Decimal(repr(plain_number(kinds[field.kind].parse(said))))
+        value = Decimal(repr(plain_number(kinds[field.kind].parse(said))))
     except ValueError as error:
-        raise _bad_range(field, whole, f"has {said!r}, which is {error}", field.form) from None
+        raise _bad_range(field, whole, f"has {shorten(said)!r}, which is {error}", field.form) from None
+    _check_digits(field, value, said, whole)
+    return value
+
+
+def _decimal(text: str) -> Decimal | None:
+    """Return a number; None for what is none."""
+    try:
+        value = Decimal(text)
+    except ArithmeticError:
+        return None
+    return (value or Decimal(0)) if value.is_finite() else None  # no minus before a zero
+
+
+def _check_digits(field: NumericField, value: Decimal, said: str, whole: str) -> None:
+    """Refuse what is so large or so small that reckoning with it would take as long as it is."""
+    small = not value or _SMALLEST <= value.adjusted() <= _LARGEST
+    if not small or len(value.as_tuple().digits) > _LONGEST:
+        raise _bad_range(field, whole, f"has {shorten(said)!r}, which no field takes", field.form)
 
 
 def _stepped(field: NumericField, text: str, low: Decimal, high: Decimal, width: Decimal) -> tuple[Quantity, ...]:
     count = int((high - low) / width) + 1
     if count > POINTS_MAX:
-        wider = _quantity(field, _round_up((high - low) / (POINTS_MAX - 1)))
+        wider = _quantity(
+            field, _round_up((high - low) / (POINTS_MAX - 1), whole=field.kind in ("count", "size", "rate"))
+        )
         advice = f"a larger step: {text.partition(':')[0]}:{written(wider).replace(',', '')}"
         raise _too_many(field, text, count, advice)
     return tuple(_quantity(field, low + width * number) for number in range(count))
 
 
-def _round_up(value: Decimal) -> Decimal:
-    """Return a number with two digits that is at least as large."""
+def _round_up(value: Decimal, *, whole: bool) -> Decimal:
+    """Return a number with two digits that is at least as large; a whole one where only those are values."""
     digits = value.adjusted() - 1
-    unit = Decimal(1).scaleb(max(digits, 0))
+    unit = Decimal(1).scaleb(max(digits, 0) if whole else digits)
     return Decimal(math.ceil(value / unit)) * unit
 
 
 def _geometric(field: NumericField, text: str, low: Decimal, high: Decimal, said: str) -> tuple[Quantity, ...]:
-    try:
-        factor = Decimal(said.strip())
-    except ArithmeticError:
-        factor = Decimal("NaN")
-    if not factor.is_finite() or factor <= 1:
-        raise _bad_range(field, text, f"has the factor {said.strip()!r}", "a factor above 1 behind the *, such as *2")
+    factor = _decimal(said.strip())
+    if factor is None or factor <= 1:
+        what = f"has the factor {shorten(said.strip())!r}"
+        raise _bad_range(field, text, what, "a factor above 1 behind the *, such as *2")
+    _check_digits(field, factor, said.strip(), text)
     if low <= 0:
         raise _bad_range(field, text, "starts at 0, which no factor leaves", "a first value above 0")
     if (high / low).ln() / factor.ln() > POINTS_MAX:
         count = int((high / low).ln() / factor.ln()) + 1
         raise _too_many(field, text, count, "give a larger factor")
-    found: list[Quantity] = []
+    grain = Decimal(1) if field.kind == "count" else _grain(field)
+    rounded: list[Decimal] = []
     value = low
     while value <= high:
-        quantity = _quantity(field, value if field.kind != "count" else value.to_integral_value())
-        if not found or found[-1] != quantity:
-            found.append(quantity)
+        # What is no multiple of the grain is refused anyway. Elsewhere nobody writes all the digits of a product: a
+        # thousandth of the way to the next one is too little to tell.
+        unit = grain or Decimal(1).scaleb((value * (factor - 1)).adjusted() - 3)
+        whole = grain is None and value == value.to_integral_value()
+        near = value if whole or value == low else (value / unit).to_integral_value() * unit
+        rounded.append(min(near, high))
         value = value * factor
-    return tuple(found)
+    return tuple(_quantity(field, each) for each in dict.fromkeys(rounded))
 
 
 def _even(field: NumericField, low: Decimal, high: Decimal) -> tuple[Quantity, ...]:
@@ -209,13 +233,13 @@ def _quantity(field: NumericField, value: Decimal) -> Quantity:
 
 
 def values_of(field: NumericField, values: str | Sequence[str | Quantity]) -> tuple[Quantity, ...]:
-    """Return values given as a range, as texts of the file or as values of the model.
+    """Return values given as a range, as texts of the file or as values of the model: ascending, each once.
 
     Raises:
         ValidationError: As ``parse_values``; or there is no value, or one of another kind.
     """
     if isinstance(values, str):
-        return parse_values(field, values)
+        return _ascending(parse_values(field, values))
     found: list[Quantity] = []
     for value in values:
         if isinstance(value, str):
@@ -230,7 +254,12 @@ def values_of(field: NumericField, values: str | Sequence[str | Quantity]) -> tu
         raise ValidationError(Problem(what="has no values", path=field.path, allowed=field.form))
     if len(found) > POINTS_MAX:
         raise _too_many(field, f"{len(found):,} values", len(found), "give fewer values")
-    return tuple(found)
+    return _ascending(found)
+
+
+def _ascending(values: Iterable[Quantity]) -> tuple[Quantity, ...]:
+    """Return values in their order: ranges of answers say something only so."""
+    return tuple(sorted(dict.fromkeys(values), key=plain_number))
 
 
 def _types(field: NumericField) -> tuple[type, ...]:
@@ -240,7 +269,7 @@ def _types(field: NumericField) -> tuple[type, ...]:
 
 
 def _bad_range(field: NumericField, text: str, what: str, allowed: str) -> ValidationError:
-    return ValidationError(Problem(what=what, path=field.path, value=text, allowed=allowed))
+    return ValidationError(Problem(what=what, path=field.path, value=shorten(text), allowed=allowed))
 
 
 def _too_many(field: NumericField, text: str, count: int, advice: str) -> ValidationError:
@@ -248,7 +277,7 @@ def _too_many(field: NumericField, text: str, count: int, advice: str) -> Valida
         Problem(
             what=f"has {count:,} points",
             path=field.path,
-            value=text,
+            value=shorten(text),
             allowed=f"{POINTS_MAX:,} points at most",
             fix=advice,
         )
