@@ -23,12 +23,8 @@ def render_simulation(simulation: Simulation, width: int = 100) -> str:
         width: Columns to write for.
     """
     lines = _wrapped(_headline(simulation), width, "", "  ")
-    rows = [("", "formula", "simulated", "difference"), *map(_row, simulation.figures)]
     if simulation.figures:
-        wide = [max(len(row[column]) for row in rows) for column in range(4)]
-        for name, *cells in rows:
-            shown = "  ".join(f"{cell:>{size}}" for cell, size in zip(cells, wide[1:], strict=True))
-            lines.append(f"  {name:<{_LABEL}} {shown}".rstrip())
+        lines += _table([("", "formula", "simulated", "difference"), *map(_row, simulation.figures)], width)
     for figure in simulation.figures:
         if not figure.exact:
             lines += _wrapped(f"{figure.label}: the formula is not exact here: {figure.because}", width, "  - ", "    ")
@@ -37,6 +33,20 @@ def render_simulation(simulation: Simulation, width: int = 100) -> str:
     for note in simulation.notes:
         lines += _wrapped(note, width, "  - ", "    ")
     return "\n".join(lines) + "\n"
+
+
+def _table(rows: list[tuple[str, str, str, str]], width: int) -> list[str]:
+    """Return the figures as columns; where these are wider than the lines, each label stands over its numbers."""
+    wide = [max(len(row[column]) for row in rows) for column in range(4)]
+    label = max(_LABEL, wide[0])
+    beside = 2 + label + 1 + sum(wide[1:]) + 4 <= width
+    lines = []
+    for name, *cells in rows:
+        shown = "  ".join(f"{cell:>{size}}" for cell, size in zip(cells, wide[1:], strict=True))
+        if not beside and name:
+            lines.append(f"  {name}")
+        lines.append(f"  {name:<{label}} {shown}".rstrip() if beside else f"    {shown}")
+    return lines
 
 
 def _headline(simulation: Simulation) -> str:

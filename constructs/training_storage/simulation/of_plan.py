@@ -162,6 +162,11 @@ def _run_figures(plan: Plan, given: RunInput, results: Sequence[RunResult]) -> I
         short = f"a run of {seconds(given.run_s)} has less than {_FEWEST_CYCLES} saves: its begin and end count"
     elif sum(each.failures for each in results) > _FEWEST_RESTORES > sum(each.restores for each in results):
         short = f"fewer than {_FEWEST_RESTORES} restores end before the next failure: what came before them counts"
+    elif math.isfinite(given.mtbf_s) and not any(each.failures for each in results):
+        many = f"{len(results)} runs" if len(results) > 1 else "the run"
+        short = (
+            f"no failure falls into {many} of {seconds(given.run_s)}: what failures take is not in what is simulated"
+        )
     cycle_claim = short or closed_forms.cycle_claim(given)
     claim = short or closed_forms.effective_claim(given)
     if predicted.checkpoint_stall_fraction is not None and not given.asynchronous:
@@ -206,7 +211,16 @@ def _run_figures(plan: Plan, given: RunInput, results: Sequence[RunResult]) -> I
             mean=sum(each.lost_training_s for each in results) / sum(each.failures for each in results),
         )
     expected = results[0].wall_s / given.mtbf_s
-    yield _figure("failures", "failures of a run", "count", expected, [float(each.failures) for each in results], "")
+    yield _figure(
+        "failures",
+        "failures of a run",
+        "count",
+        expected,
+        [float(each.failures) for each in results],
+        "",
+        # Known without measuring (Poisson), and not 0 where none fell into the runs.
+        standard_error=math.sqrt(expected / len(results)),
+    )
 
 
 def _figure(
@@ -217,8 +231,11 @@ def _figure(
     values: Sequence[float],
     claim: str,
     mean: float | None = None,
+    standard_error: float | None = None,
 ) -> Figure:
     simulated = fmean(values) if mean is None else mean
+    if standard_error is None and len(values) > 1:
+        standard_error = stdev(values) / math.sqrt(len(values))
     if abs(simulated - closed_form) < 1e-12:
         difference: float | None = 0.0
     else:
@@ -229,7 +246,7 @@ def _figure(
         unit=unit,
         closed_form=closed_form,
         simulated=simulated,
-        standard_error=stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None,
+        standard_error=standard_error,
         difference=difference,
         exact=not claim,
         because=claim,
