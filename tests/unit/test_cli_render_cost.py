@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from tests.strategies import workload_dicts
 from tests.unit._cost import bill, book, example, priced
+from tests.unit._planner import planned
 from training_storage.cli.render import render_plan
 from training_storage.cli.render_cost import cost_lines, cost_notes, usd
 from training_storage.errors import PlanError
@@ -112,7 +113,10 @@ def test_what_has_no_price_says_how_much_of_it_and_is_named_below() -> None:
     assert row(text, "upload of the staged data (1,863 GB)") == ["not", "known"]
     assert row(text, "HEAD: the copies of 2,000 files are checked (2,000 requests)") == ["not", "known"]
     notes = dict(cost_notes(cost))
-    assert notes["price not known"] == "s3_express.upload, s3_express.get_requests; in no sum"
+    assert notes["price not known"] == (
+        "s3_express.upload, s3_express.get_requests; in no sum; `training-storage prices refresh --region us-east-1` "
+        "asks AWS for them, and `--catalog` takes its file"
+    )
     assert notes["after the run"].startswith("keeping the hot tier costs ")
     assert "releasing it and loading the data again costs what is not known" in notes["after the run"]
 
@@ -122,6 +126,24 @@ def test_hours_without_a_price_are_many_or_one() -> None:
     text = cost_lines(cost, width=120)
     assert row(text, "NAT gateway (730 hours)") == ["not", "known"]
     assert row(text, "key of the data lake (1 month)") == ["not", "known"]
+
+
+def test_prices_of_china_come_from_a_file_of_ones_own() -> None:
+    cost = planned({"region": "cn-north-1", "availability_zone_id": "cnn1-az1"}).cost
+    assert dict(cost_notes(cost))["price not known"].endswith(
+        "; in no sum; a catalog file of yours can give them (`--catalog`)"
+    )
+
+
+def test_prices_in_doubt_are_named_where_they_count() -> None:
+    lustre = {"hot_tier": "lustre", "lustre": {"storage_capacity": "9600 GiB", "efa": False}}
+    for tier, said in (
+        (125, None),
+        (500, "lustre.PERSISTENT_2.SSD.500 follows from another region's"),
+        (1000, "lustre.PERSISTENT_2.SSD.1000 has sources that disagree"),
+    ):
+        found = dict(cost_notes(planned({**lustre, "lustre.per_unit_storage_throughput": tier}).cost))
+        assert found.get("price in doubt") == (said and f"{said}; `training-storage prices show` has the sources")
 
 
 def test_a_region_without_prices_has_no_sum() -> None:

@@ -72,7 +72,9 @@ def test_saves_say_how_long_by_what_and_what_they_stop() -> None:
     # 3600 / 4600, less what failures take: (1,000 + 2,300) s of each 5,625,000.
     assert found["effective time"] == "78.21 % of all time ends as training progress"
     # 1000 / 4600 of 4 x 55.04 USD.
-    assert found["idle accelerators"] == "47.86 USD an hour for waits and stalls"
+    assert found["idle accelerators"] == (
+        "47.86 USD an hour for waits and stalls; 47.96 with all that failures, restarts and restores take"
+    )
 
 
 def test_an_automatic_interval_is_said_to_be_the_best() -> None:
@@ -85,6 +87,16 @@ def test_asynchronous_saves_stall_nothing_and_leave_reads_the_rest() -> None:
     carried = notes({**ON_LUSTRE, "checkpoints": saves})
     assert carried["save"] == "38.4 s, by disk; asynchronous, stalls nothing"
     assert "while it saves" not in carried
+    # sqrt(2 x 38.4 s x 5,625,000 s) = 20,785 s; a failure costs 900 + 2 x 38.4 s of each 5,625,000.
+    assert carried["interval"] == (
+        "30 min; saves that stall would lose least each 5.77 h (Young; Daly 5.76 h), asynchronous ones lose less the "
+        "more often they come"
+    )
+    # Disks that serve nothing else for 38.4 s of 1,800.
+    assert carried["effective time"] == (
+        "99.98 % of all time ends as training progress; 97.85 % where a save takes all that the disks give while it is "
+        "written"
+    )
     # 1,500 MB/s for 60 s leave 843.75 of 1,000; 60 s of 1,800.
     short = notes({**ON_LUSTRE, "checkpoints": saves, "dataset.read_rate": {"per_accelerator": "31.25 MB/s"}})
     assert short["while it saves"] == "reads get what is left: accelerators wait 15.6 %, 0.521 % of all the time"

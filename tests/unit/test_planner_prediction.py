@@ -470,6 +470,48 @@ def test_every_prediction_follows_from_its_limits(data: dict[str, Any]) -> None:
         check(made)
 
 
+def test_what_is_lost_is_all_that_is_no_progress() -> None:
+    seen = planned({**ON_LUSTRE, "checkpoints": {"size": "2343.75 GB", "interval": "1h"}}).prediction
+    assert seen.effective_training_time_ratio is not None
+    # 4 p5.48xlarge of 55.04 USD.
+    assert seen.lost_gpu_usd_per_hour == pytest.approx((1 - seen.effective_training_time_ratio) * 4 * 55.04)
+    assert seen.idle_gpu_usd_per_hour is not None
+    assert seen.lost_gpu_usd_per_hour > seen.idle_gpu_usd_per_hour
+    assert planned(ON_LUSTRE).prediction.lost_gpu_usd_per_hour is None
+    assert (
+        planned({**ON_LUSTRE, "checkpoints": SAVES, "compute.purchase": "spot"}).prediction.lost_gpu_usd_per_hour
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "share"),
+    [
+        # 90 GB at 2,343.75 MB/s: 38.4 s of each 1,800.
+        ({}, 38.4 / 1800),
+        # A save that takes longer than the interval is written all the time.
+        ({"checkpoints.interval": "30s"}, 1.0),
+    ],
+)
+def test_a_save_that_takes_all_disks_leaves_reads_nothing_meanwhile(changes: dict[str, Any], share: float) -> None:
+    saves = {"size": "90 GB", "interval": "30m", "asynchronous": True}
+    seen = planned({**ON_LUSTRE, "checkpoints": saves, **changes}).prediction
+    ratio = seen.effective_training_time_ratio
+    assert ratio is not None
+    assert seen.data_wait_fraction == 0
+    assert seen.effective_training_time_ratio_low == pytest.approx(ratio * (1 - share), abs=1e-12)
+
+
+def test_saves_that_share_no_disks_with_reads_have_one_ratio() -> None:
+    saves = {"size": "90 GB", "interval": "30m"}
+    for changes in (
+        {**ON_LUSTRE, "checkpoints": saves},
+        {"checkpoints": {**saves, "asynchronous": True}, "hot_tier": "none"},
+        {**ON_LUSTRE, "checkpoints": {**saves, "asynchronous": True}, "dataset.read_rate": None},
+    ):
+        assert planned(changes).prediction.effective_training_time_ratio_low is None
+
+
 @pytest.mark.parametrize("asynchronous", [False, True])
 @pytest.mark.parametrize(
     ("compute", "saves"),

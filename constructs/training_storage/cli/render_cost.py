@@ -13,6 +13,9 @@ if TYPE_CHECKING:
 
 _UNKNOWN: Final = "not known"
 _GAP: Final = 2
+_DOUBTFUL: Final = {"derived": "follows from another region's", "conflict": "has sources that disagree"}
+"""What a reader is told of a price whose row was not read as it stands."""
+
 _LEAST_ROOM: Final = 24
 """Columns that labels need beside the amounts; with fewer each label stands above its amounts."""
 
@@ -61,9 +64,20 @@ def _folded(label: str, width: int) -> list[str]:
 def cost_notes(cost: Cost) -> Iterator[tuple[str, str]]:
     """Yield name and text of what stands below the lines: items without a price, keeping beside releasing."""
     if cost.unpriced:
-        yield "price not known", f"{', '.join(cost.unpriced)}; in no sum"
+        yield "price not known", f"{', '.join(cost.unpriced)}; in no sum{_refresh(cost.region)}"
+    doubtful = {line.item: line.trust for line in cost.lines if line.monthly and line.trust in _DOUBTFUL}
+    if doubtful:
+        named = "; ".join(f"{item} {_DOUBTFUL[str(trust)]}" for item, trust in doubtful.items())
+        yield "price in doubt", f"{named}; `training-storage prices show` has the sources"
     if cost.after_run is not None:
         yield "after the run", _after_run(cost.after_run)
+
+
+def _refresh(region: str) -> str:
+    """How to fill what is missing; the price list of China is in CNY, and only prices of one's own help there."""
+    if region.startswith("cn-"):
+        return "; a catalog file of yours can give them (`--catalog`)"
+    return f"; `training-storage prices refresh --region {region}` asks AWS for them, and `--catalog` takes its file"
 
 
 def _rows(cost: Cost) -> Iterator[tuple[str, tuple[str, ...]]]:

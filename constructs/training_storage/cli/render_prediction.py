@@ -38,12 +38,21 @@ def prediction_notes(plan: Plan) -> Iterator[tuple[str, str]]:
     if found.effective_training_time_ratio is not None:
         unknown = "" if found.data_wait_fraction is not None else ", data wait not known and not counted"
         ratio = f"{plain_digits(found.effective_training_time_ratio * 100, 4)} %"
-        yield "effective time", f"{ratio} of all time ends as training progress{unknown}"
+        yield "effective time", f"{ratio} of all time ends as training progress{unknown}{_at_worst(found)}"
     if found.idle_gpu_usd_per_hour is not None:
-        yield "idle accelerators", f"{usd(found.idle_gpu_usd_per_hour)} USD an hour for waits and stalls"
+        lost = found.lost_gpu_usd_per_hour
+        failures = "" if lost is None else f"; {usd(lost)} with all that failures, restarts and restores take"
+        yield "idle accelerators", f"{usd(found.idle_gpu_usd_per_hour)} USD an hour for waits and stalls{failures}"
     if found.first_epoch is not None:
         yield "first pass", _first_pass(found.first_epoch)
         yield "loading ahead", _ahead(found.first_epoch)
+
+
+def _at_worst(found: Prediction) -> str:
+    ratio, low = found.effective_training_time_ratio, found.effective_training_time_ratio_low
+    if ratio is None or low is None or low > ratio - _NOISE:
+        return ""
+    return f"; {plain_digits(low * 100, 4)} % where a save takes all that the disks give while it is written"
 
 
 def _data(plan: Plan) -> str:
@@ -73,10 +82,19 @@ def _saves(found: Prediction) -> Iterator[tuple[str, str]]:
     yield "restore", f"{seconds(restore_s)}, by {found.restore_bound_by}"
     young, daly = found.recommended_checkpoint_interval_s, found.daly_checkpoint_interval_s
     if young is not None and daly is not None:
-        if abs(interval_s - young) <= _SAME_INTERVAL * young:
-            yield "interval", f"{seconds(interval_s)}: loses least by Young; by Daly {seconds(daly)}"
-        else:
-            yield "interval", f"{seconds(interval_s)}; {seconds(young)} loses least by Young, {seconds(daly)} by Daly"
+        yield "interval", f"{seconds(interval_s)}{_against_young(found, interval_s, young, daly)}"
+
+
+def _against_young(found: Prediction, interval_s: float, young: float, daly: float) -> str:
+    """Say where the interval stands: Young and Daly weigh saves that stall against failures."""
+    if found.checkpoint_mode == "asynchronous":
+        return (
+            f"; saves that stall would lose least each {seconds(young)} (Young; Daly {seconds(daly)}), asynchronous "
+            "ones lose less the more often they come"
+        )
+    if abs(interval_s - young) <= _SAME_INTERVAL * young:
+        return f": loses least by Young; by Daly {seconds(daly)}"
+    return f"; {seconds(young)} loses least by Young, {seconds(daly)} by Daly"
 
 
 def _failures(found: Prediction) -> str:

@@ -72,7 +72,7 @@ class Saves:
         return self.stall_write_s is not None and below(self.stall_write_s, self.max_write_s)
 
     def recommended_interval_s(self, write_s: float) -> float:
-        """Return the interval that loses least time to saves and failures (Young): sqrt(2 w mtbf)."""
+        """Return the interval that loses least time to saves that stall, and to failures (Young): sqrt(2 w mtbf)."""
         return math.sqrt(2 * write_s * self.mtbf_s)
 
     def interval_at(self, write_s: float) -> float:

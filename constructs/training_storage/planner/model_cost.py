@@ -31,6 +31,7 @@ class CostLine:
         once: Whether it is paid once a run (loading the data) and not all the time.
         hot: Whether it ends when the hot tier is released.
         source: Where the price comes from, with date and trust; None without a row.
+        trust: How sure the row is, as in the catalog; None without a row.
     """
 
     item: str
@@ -46,6 +47,7 @@ class CostLine:
     once: bool
     hot: bool
     source: str | None
+    trust: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

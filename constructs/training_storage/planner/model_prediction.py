@@ -76,14 +76,20 @@ class Prediction:
         checkpoint_stall_fraction: Share of the time that saves stall training: w / (interval + w); 0 when asynchronous.
         restore_s: One restore, seconds.
         restore_bound_by: Limit that sets it.
-        recommended_checkpoint_interval_s: Interval that loses least (Young): sqrt(2 w mtbf), seconds.
+        recommended_checkpoint_interval_s: Interval that loses least where saves stall training (Young): sqrt(2 w mtbf),
+            seconds. Asynchronous saves lose less the more often they come, as far as the disks allow.
         daly_checkpoint_interval_s: The same by Daly's first order: sqrt(2 w mtbf) - w, seconds; never below 0.
         mtbf_h: Mean time between failures of the fleet, hours.
         failures_per_day: Expected failures of the fleet in 24 hours.
         lost_work_s_per_failure: Work that one failure throws away on average, seconds, restore and restart not counted.
         effective_training_time_ratio: Share of the time that ends as training progress (ETTR), with data wait, saves,
             failures, restarts and restores taken off; None without checkpoints. An unknown data wait counts as none.
+        effective_training_time_ratio_low: The same where an asynchronous save takes all that the disks give while it is
+            written, and reads get nothing meanwhile; None where saves and reads do not share disks, or reads are not
+            known.
         idle_gpu_usd_per_hour: (data wait + stall) x price of the fleet; None where the price is not known, or neither.
+        lost_gpu_usd_per_hour: (1 - effective training time ratio) x price of the fleet: waits, stalls, what failures
+            throw away, restarts and restores; None where one of the two is not known.
         first_epoch: The first pass where it reads through from S3; None where there is no lazy loading.
     """
 
@@ -106,7 +112,9 @@ class Prediction:
     failures_per_day: float
     lost_work_s_per_failure: float | None
     effective_training_time_ratio: float | None
+    effective_training_time_ratio_low: float | None
     idle_gpu_usd_per_hour: float | None
+    lost_gpu_usd_per_hour: float | None
     first_epoch: FirstEpoch | None
 
     @property

@@ -14,6 +14,7 @@ from training_storage.planner.lustre_plan import LustreResult, plan_lustre
 from training_storage.planner.model import ExpressPlan, Plan
 from training_storage.planner.mounts import plan_node
 from training_storage.planner.prediction import predict
+from training_storage.planner.prices import fleet_usd_per_hour
 from training_storage.planner.supply import outcome
 from training_storage.planner.tiers import choose_tiers
 from training_storage.planner.warnings import (
@@ -135,4 +136,7 @@ def _assume_inputs(draft: Draft) -> None:
             "optimizer in mixed precision (MLPerf Storage)"
         )
     if "restart_time" not in checkpoints.model_fields_set:
-        draft.assume("nothing is counted from a failure to the start of the restore (checkpoints.restart_time)")
+        usd, price = fleet_usd_per_hour(draft), ""
+        if usd is not None:  # a minute of the whole fleet in each time between two failures
+            price = f"; each minute of it costs about {number(usd / (60 * draft.needs.mtbf_h))} USD an hour"
+        draft.assume(f"nothing is counted from a failure to the start of the restore (checkpoints.restart_time){price}")

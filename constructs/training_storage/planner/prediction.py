@@ -38,7 +38,7 @@ def predict(draft: Draft, limits: Limits, result: Outcome, lustre: LustrePlan | 
     usd = fleet_usd_per_hour(draft)
     idle = None if wait is None and stall is None else (wait or 0.0) + (stall or 0.0)
     saves, write_s, restore_s = needs.saves, result.checkpoint_write_s, result.restore_s
-    interval_s = lost_s = ratio = daly_s = during = with_saves = None
+    interval_s = lost_s = ratio = low = daly_s = during = with_saves = None
     if saves is not None and write_s is not None and restore_s is not None:
         interval_s = saves.interval_at(write_s)
         daly_s = max(0.0, saves.recommended_interval_s(write_s) - write_s)
@@ -48,10 +48,13 @@ def predict(draft: Draft, limits: Limits, result: Outcome, lustre: LustrePlan | 
             "mtbf_s": saves.mtbf_s,
             "recovery_s": saves.restart_s + restore_s,
         }
-        ratio = effective_ratio(**cycle, asynchronous=saves.asynchronous) * (1 - (wait or 0.0))
+        undisturbed = effective_ratio(**cycle, asynchronous=saves.asynchronous)
+        ratio = undisturbed * (1 - (wait or 0.0))
         lost_s = lost_work_s(**cycle, asynchronous=saves.asynchronous)
         if saves.asynchronous and lustre is not None and wait is not None:
             during, with_saves = _with_saves(draft, lustre, supply, wait, max(write_s, saves.longest_write_s))
+            # A save that nothing slows down leaves reads nothing of the disks for as long as it is written.
+            low = undisturbed * (1 - wait) * (1 - write_s / max(interval_s, write_s))
     return Prediction(
         read_supply_mb_per_s=supply,
         binds=terms[0].name,
@@ -74,7 +77,9 @@ def predict(draft: Draft, limits: Limits, result: Outcome, lustre: LustrePlan | 
         failures_per_day=24 / result.mtbf_h,
         lost_work_s_per_failure=lost_s,
         effective_training_time_ratio=ratio,
+        effective_training_time_ratio_low=low,
         idle_gpu_usd_per_hour=None if usd is None or idle is None else idle * usd,
+        lost_gpu_usd_per_hour=None if usd is None or ratio is None else (1 - ratio) * usd,
         first_epoch=first_epoch(draft, lustre, supply),
     )
 

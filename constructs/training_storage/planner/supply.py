@@ -70,7 +70,7 @@ class Outcome:
         checkpoint_write_s: How long one save takes, seconds.
         checkpoint_stall_fraction: Share of the time that saves stall training.
         restore_s: How long a restore takes, seconds.
-        recommended_checkpoint_interval_s: Interval that loses least time, seconds.
+        recommended_checkpoint_interval_s: Interval that loses least time to saves that stall (Young), seconds.
         mtbf_h: Mean time between failures of the fleet, hours.
     """
 

@@ -90,7 +90,7 @@ def prediction_table(plan: Plan) -> Table | None:
                 "Effective training time",
                 UNKNOWN if (ratio := seen.effective_training_time_ratio) is None else nearly(ratio),
                 "Share of the time that ends as progress, with waiting, saves, failures and restores taken off"
-                f"{', but not what saves take from reads' if beside else ''}.",
+                f"{', but not what saves take from reads' if beside else ''}.{_at_worst(seen)}",
             )
         ),
         Row(
@@ -98,6 +98,13 @@ def prediction_table(plan: Plan) -> Table | None:
                 "Idle accelerators",
                 UNKNOWN if idle is None else f"{usd(idle)} an hour",
                 f"What waiting{', saves counted,' if beside else ''} and stalls cost, at the price of the fleet.",
+            )
+        ),
+        Row(
+            (
+                "Lost accelerators",
+                UNKNOWN if seen.lost_gpu_usd_per_hour is None else f"{usd(seen.lost_gpu_usd_per_hour)} an hour",
+                "The same with what failures throw away and restarts and restores take.",
             )
         ),
         Row(
@@ -118,6 +125,13 @@ def prediction_table(plan: Plan) -> Table | None:
     return table("What training will see", _FIGURES, rows, hide_caption=True)
 
 
+def _at_worst(seen: Prediction) -> str:
+    ratio, low = seen.effective_training_time_ratio, seen.effective_training_time_ratio_low
+    if ratio is None or low is None or nearly(low) == nearly(ratio):
+        return ""
+    return f" {nearly(low)} where a save takes all that the disks give while it is written."
+
+
 def _while_saving(seen: Prediction) -> list[Row]:
     if seen.data_wait_during_save_fraction is None:
         return []
@@ -126,7 +140,7 @@ def _while_saving(seen: Prediction) -> list[Row]:
             (
                 "Data wait during a save",
                 _share(seen.data_wait_during_save_fraction),
-                "An asynchronous save is written as fast as it goes, and reads get what it leaves of the disks.",
+                "An asynchronous save is spread over the time that it may take; reads get what it leaves of the disks.",
             )
         ),
         Row(
@@ -154,7 +168,8 @@ def checkpoint_table(seen: Prediction) -> Table | None:
             (
                 "Interval by Young",
                 _time(seen.recommended_checkpoint_interval_s),
-                "The interval that loses least: sqrt(2 x save x time between failures).",
+                "The interval that loses least where saves stall: sqrt(2 x save x time between failures). "
+                "Asynchronous saves lose less the more often they come.",
             )
         ),
         Row(

@@ -100,4 +100,5 @@ def line(draft: Draft, used: Item, run_h: float | None) -> CostLine:
         once=used.once is not None,
         hot=used.hot,
         source=None if row is None else f"{row.source.text} ({row.source.date}, {row.source.trust})",
+        trust=None if row is None else row.source.trust,
     )
