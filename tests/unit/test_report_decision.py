@@ -102,7 +102,9 @@ def test_a_wait_is_the_one_that_steps_and_sweep_count() -> None:
     figures = figures_of(shared)
     assert figures.gpu_wait_fraction == beside
     assert shown["GPU wait"] == (nearly(beside), f"data {nearly(beside)}, saves 0 %")
-    assert "what saves take from reads is not taken off" in shown["Effective training"][1]
+    low = shared.prediction.effective_training_time_ratio_low
+    assert low is not None
+    assert shown["Effective training"][1].endswith(f"; {nearly(low)} where saves take all that the disks give")
     table = prediction_table(shared)
     assert table is not None
     assert figures.idle_gpu_usd_per_hour is not None

@@ -18,6 +18,7 @@ from training_storage.report.outlook import (
     point_table,
     span_table,
     step_table,
+    sweep_scope,
     sweep_words,
     undrawn_words,
 )
@@ -144,6 +145,13 @@ def test_a_sweep_says_where_the_tier_changes_and_why_there_is_no_plan() -> None:
     assert table.rows[-1].cells[1] == "no plan"
     assert "network.vpc_id: more addresses" in table.rows[-1].cells[2]
     assert sweep_words(crowded) == "Accelerators wait at none of these values."
+    assert sweep_scope(found).startswith("The same workload with 4 values of compute.instance_count, each planned by ")
+    added = sum(not point.asked for point in crowded.points)
+    assert added > 0
+    assert f"with 2 values of compute.instance_count, each planned by itself, and {added} more to" in sweep_scope(
+        crowded
+    )
+    assert "with 1 value of" in sweep_scope(replace(found, points=found.points[:1]))
     none = replace(found, points=tuple(replace(each, figures=None) for each in found.points))
     assert sweep_words(none) == "There is a plan for none of these values."
 

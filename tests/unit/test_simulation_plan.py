@@ -200,7 +200,7 @@ def test_latency_that_binds_shows_in_the_wait_and_in_the_ratio() -> None:
 
 
 def test_saves_that_starve_reads_are_flagged_with_both_ends() -> None:
-    found = simulate(planned(SHARED))
+    found = simulate(planned(SHARED), run_length=DAYS)
     ratio, wait = figure(found, "effective_training_time_ratio"), figure(found, "data_wait_with_saves_fraction")
     assert not ratio.exact
     assert not wait.exact
@@ -304,7 +304,7 @@ def test_the_first_run_is_the_one_of_the_seed() -> None:
     from training_storage.simulation import simulate_run
 
     made = planned({"checkpoints": SAVES, "compute.accelerator_mttf": "2000h"})
-    found = simulate(made, seed=11)
+    found = simulate(made, seed=11, run_length=DAYS)
     assert found.runs > 1
     assert found.run_input is not None
     assert found.run is not None

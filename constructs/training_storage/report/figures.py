@@ -104,7 +104,8 @@ def prediction_table(plan: Plan) -> Table | None:
             (
                 "Lost accelerators",
                 UNKNOWN if seen.lost_gpu_usd_per_hour is None else f"{usd(seen.lost_gpu_usd_per_hour)} an hour",
-                "The same with what failures throw away and restarts and restores take.",
+                "The same with what failures throw away and restarts and restores take"
+                f"{', but not what saves take from reads' if beside else ''}.",
             )
         ),
         Row(

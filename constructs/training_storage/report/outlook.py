@@ -167,6 +167,15 @@ def _monthly(figures: Figures | None) -> str:
     return UNKNOWN if figures.storage_monthly is None else monthly(figures.storage_monthly)
 
 
+def sweep_scope(sweep: Sweep) -> str:
+    """Return what was looked at."""
+    asked = sum(point.asked for point in sweep.points)
+    more = len(sweep.points) - asked
+    values = f"{number(asked)} value{'' if asked == 1 else 's'} of {sweep.field}, each planned by itself"
+    borders = f", and {number(more)} more to find where the answer changes" if more else ""
+    return f"The same workload with {values}{borders}; what lies between two of them was not looked at."
+
+
 def sweep_words(sweep: Sweep) -> str:
     """Return what the chart leaves out: prices that are not known, and waiting where there is none."""
     known = [point.figures for point in sweep.points if point.figures is not None]

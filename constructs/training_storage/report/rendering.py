@@ -127,6 +127,7 @@ def _context(plan: Plan, steps: Sequence[Step], sweep: Sweep | None, simulation:
         "break_evens": _break_evens(found),
         "undrawn_words": outlook.undrawn_words(found),
         "sweep": sweep,
+        "sweep_scope": "" if sweep is None else outlook.sweep_scope(sweep),
         "sweep_words": "" if sweep is None else outlook.sweep_words(sweep),
         "sweep_chart": sweep_chart(sweep) if sweep is not None and drawn else None,
         "span_table": None if sweep is None else outlook.span_table(sweep),

@@ -87,8 +87,8 @@ def _saving(seen: Prediction) -> Iterator[str]:
         if slowed and seen.data_wait_with_saves_fraction is not None:
             over_all = nearly(seen.data_wait_with_saves_fraction)
             while_saving = (
-                f"; while one is written at full speed accelerators wait for data {nearly(slowed)} of the time, which "
-                f"makes it {over_all} of all"
+                f"; while one is written accelerators wait for data {nearly(slowed)} of the time, which makes it "
+                f"{over_all} of all"
             )
         yield f"Saves take {write} each and do not stall training{while_saving}."
     else:
@@ -212,8 +212,9 @@ def key_figures(plan: Plan) -> tuple[tuple[str, str, str], ...]:
     ]
     storage, everything = cost.storage_monthly, cost.monthly
     failures = f"{number(seen.failures_per_day)} failures a day"
-    if ratio is not None and takes_from_reads(seen):
-        failures += "; what saves take from reads is not taken off"
+    low = seen.effective_training_time_ratio_low
+    if ratio is not None and low is not None and nearly(low) != nearly(ratio):
+        failures += f"; {nearly(low)} where saves take all that the disks give"
     return (
         ("GPU wait", UNKNOWN if wait is None else nearly(wait), ", ".join(parts)),
         ("Effective training", UNKNOWN if ratio is None else nearly(ratio), failures),
