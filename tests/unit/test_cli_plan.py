@@ -484,13 +484,13 @@ def test_a_thinned_sweep_has_both_ends_of_each_range_and_the_value_of_the_file()
 def test_break_even_in_words() -> None:
     made = plan(load_workload(EXAMPLE))
     up, down = (each for each in steps(made) if each.kind == "throughput")
-    for step, cheaper, verb in ((up, ("plan", "step"), "takes away more"), (down, ("step", "plan"), "adds less")):
+    for step, cheaper, verb in ((up, ("plan", "step"), "saves more"), (down, ("step", "plan"), "takes less")):
         found = break_even(made, step)
         (crossing,) = found.crossings_mb_per_s or ()
         assert break_even_words(found) == (
             f"the {cheaper[0]} costs less while the fleet reads less than {crossing:,.0f} MB/s, the {cheaper[1]} costs "
             f"less from {crossing:,.0f} MB/s on; it reads 12,800 MB/s; it pays where it {verb} than "
-            f"{abs(found.break_even_wait_fraction or 0):.3%} of GPU wait"
+            f"{abs(found.break_even_wait_fraction or 0):.3%} of the GPU time"
         ).replace("%", " %")
 
 

@@ -18,7 +18,7 @@ from training_storage.errors import PlanError, ValidationError, WorkloadError
 from training_storage.planner import Plan, plan
 from training_storage.whatif import BreakEven, Curve, Step, break_even, steps
 from training_storage.whatif.break_even import GRID, segments_of
-from training_storage.whatif.figures import gpu_wait_fraction
+from training_storage.whatif.figures import figures_of, gpu_wait_fraction
 from training_storage.workload import change_workload, load_workload, workload_from_dict
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -39,6 +39,7 @@ def curves(draw: st.DrawFn, fleet: float) -> Curve:
         saving_supply_mb_per_s=supply * draw(st.one_of(st.just(0.0), st.floats(0.001, 1))),
         saving_fraction=draw(st.one_of(st.just(0.0), st.floats(0, 1))),
         checkpoint_stall_fraction=draw(shares),
+        failure_fraction=draw(shares),
         fleet_usd_per_hour=fleet,
     )
 
@@ -103,6 +104,7 @@ def curve(**changes: float) -> Curve:
         "saving_supply_mb_per_s": 1000.0,
         "saving_fraction": 0.0,
         "checkpoint_stall_fraction": 0.0,
+        "failure_fraction": 0.0,
         "fleet_usd_per_hour": 100.0,
     }
     return Curve(**{**given, **changes})
@@ -147,6 +149,21 @@ def test_reads_wait_while_a_save_is_written_and_between_saves() -> None:
     assert segments[1].from_mb_per_s == pytest.approx(200 / 0.6)
 
 
+def test_what_failures_take_of_the_remaining_time_counts() -> None:
+    found = curve(failure_fraction=0.2, checkpoint_stall_fraction=0.1)
+    assert found.lost_fraction(500) == pytest.approx(1 - 0.8 * 0.9)
+    assert found.lost_fraction(2000) == pytest.approx(1 - 0.8 * (1 - 0.1 - 0.5))
+    assert found.usd_per_hour(2000) == pytest.approx(10 + 100 * 0.68)
+    # 28 USD of lost time stand against 15 more of storage; from 1 - 1000 / reads = 13 / 80 on the plan loses less.
+    segments = segments_of(found, curve(storage_hourly=25.0, read_supply_mb_per_s=2000.0), 3000.0)
+    assert [each.cheaper for each in segments] == ["step"]
+    segments = segments_of(curve(storage_hourly=25.0), found, 3000.0)
+    assert [each.cheaper for each in segments] == ["plan", "step"]
+    assert found.usd_per_hour(segments[1].from_mb_per_s) == pytest.approx(
+        25 + 100 * (1 - 1000 / segments[1].from_mb_per_s)
+    )
+
+
 def test_the_same_price_is_the_same_until_one_of_them_waits() -> None:
     found = segments_of(curve(), curve(read_supply_mb_per_s=2000.0), 3000.0)
     assert [(each.cheaper, each.to_mb_per_s) for each in found] == [("same", 1000.0), ("step", 3000.0)]
@@ -181,7 +198,8 @@ def check_planned_reads(made: Plan, each: Step, found: BreakEven) -> None:
         assert curve_ is not None
         waits = gpu_wait_fraction(side)
         assert curve_.wait_fraction(reads) == pytest.approx(waits)
-        assert curve_.usd_per_hour(reads) == pytest.approx((side.cost.storage_hourly or 0) + (waits or 0) * fleet)
+        lost = (waits or 0) + (figures_of(side).failure_loss_fraction or 0)
+        assert curve_.usd_per_hour(reads) == pytest.approx((side.cost.storage_hourly or 0) + lost * fleet)
     extra = (each.plan.cost.storage_hourly or 0) - (made.cost.storage_hourly or 0)
     assert found.break_even_wait_fraction == pytest.approx(extra / fleet)
 

@@ -140,6 +140,7 @@ def test_verdicts_follow_from_the_figures(data: Data) -> None:
         if storage is None or waits is None:
             assert each.verdict == "not known"
             continue
+        waits += found.failure_loss_fraction or 0.0
         cheaper, dearer = storage < -1e-6, storage > 1e-6
         slower, faster = waits > NOISE, waits < -NOISE
         expected = {
@@ -155,8 +156,9 @@ def test_verdicts_follow_from_the_figures(data: Data) -> None:
         }
         assert [verdict for verdict, true in expected.items() if true] == [each.verdict]
         if each.kind == "tier":
-            assert (each.direction == "up") is (dearer and not slower)
-            assert (each.direction == "down") is (cheaper and not faster)
+            waits = found.gpu_wait_fraction or 0.0
+            assert (each.direction == "up") is (dearer and waits <= NOISE)
+            assert (each.direction == "down") is (cheaper and waits >= -NOISE)
 
 
 def test_differences_are_those_of_the_two_plans() -> None:
@@ -175,7 +177,10 @@ def test_differences_are_those_of_the_two_plans() -> None:
     assert waits > 0.1
     fleet = 32 * (CATALOG.prices.usd("ec2.p5.48xlarge", "us-east-1") or 0)
     assert found.difference.idle_gpu_usd_per_hour == pytest.approx(waits * fleet)
-    assert found.difference.net_usd_per_hour == pytest.approx((found.difference.storage_hourly or 0) + waits * fleet)
+    failures = (after.failure_loss_fraction or 0) - (before.failure_loss_fraction or 0)
+    assert found.difference.net_usd_per_hour == pytest.approx(
+        (found.difference.storage_hourly or 0) + (waits + failures) * fleet
+    )
     assert found.verdict == "does not pay"
 
 
@@ -319,14 +324,105 @@ def test_another_tier_that_no_legal_plan_has_says_what_the_planner_says() -> Non
     assert found.because.startswith("hot_tier: usw1-az1 has no S3 Express One Zone")
 
 
+def test_a_lower_tier_that_is_no_slower_is_no_step_down() -> None:
+    # With EFA the steps grow as the tiers fall: 4,800 GiB at 1000, 9,600 at 500 and so on are 4,800 MB/s each.
+    made = planned({**LUSTRE, "lustre.efa": True, "lustre.storage_capacity": "4800 GiB"})
+    assert made.lustre is not None
+    assert made.lustre.per_unit_storage_throughput == 1000
+    down = step(made, "throughput", "down")
+    assert down.verdict == "not possible"
+    assert down.because == (
+        "4,800 GiB at 1000 MB/s per TiB, with EFA, have the least throughput: lower tiers begin at 9,600 GiB, and with "
+        "no less of it"
+    )
+
+
 # What a verdict says
+
+
+FAILING: dict[str, Any] = {
+    "compute.instance_count": 32,
+    "dataset.interface": "object",
+    "dataset.read_rate": {"per_accelerator": "20 MB/s"},
+    "checkpoints": {"parameters": 4e11, "interval": "auto", "asynchronous": True, "max_write_time": "10m"},
+}
+"""Large checkpoints: how soon a restore ends and a save is durable is worth more than the storage."""
+
+
+@pytest.mark.parametrize("asynchronous", [True, False])
+@pytest.mark.parametrize("hot", ["none", "lustre", "express"])
+def test_what_failures_take_is_what_the_effective_time_lacks_beside_waits(hot: str, *, asynchronous: bool) -> None:
+    made = planned(
+        {**FAILING, "hot_tier": hot, "checkpoints": {**FAILING["checkpoints"], "asynchronous": asynchronous}}
+    )
+    seen, found = made.prediction, figures_of(made)
+    ratio, stall = seen.effective_training_time_ratio, seen.checkpoint_stall_fraction
+    assert ratio is not None
+    assert found.failure_loss_fraction is not None
+    assert 0.001 < found.failure_loss_fraction < 0.1
+    if seen.data_wait_with_saves_fraction is None and not (seen.data_wait_fraction and stall):
+        assert 1 - ratio == pytest.approx((found.gpu_wait_fraction or 0) + found.failure_loss_fraction)
+    elif not stall:
+        left = ratio * (1 - (seen.data_wait_with_saves_fraction or 0)) / (1 - (seen.data_wait_fraction or 0))
+        assert 1 - left == pytest.approx((found.gpu_wait_fraction or 0) + found.failure_loss_fraction)
+
+
+def test_a_cheaper_tier_that_loses_more_to_failures_is_not_called_no_slower() -> None:
+    made = planned({**FAILING, "dataset.interface": "posix", "hot_tier": "express"})
+    found = tier(made, "none")
+    assert found.difference is not None
+    assert found.difference.gpu_wait_fraction == 0
+    assert (found.difference.storage_hourly or 0) < 0
+    assert (found.difference.effective_training_time_ratio or 0) < -0.001
+    lost = found.difference.failure_loss_fraction or 0
+    fleet = 32 * (CATALOG.prices.usd("ec2.p5.48xlarge", "us-east-1") or 0)
+    assert found.difference.failure_usd_per_hour == pytest.approx(lost * fleet)
+    assert found.difference.net_usd_per_hour == pytest.approx((found.difference.storage_hourly or 0) + lost * fleet)
+    assert found.verdict == ("pays" if (found.difference.net_usd_per_hour or 0) < 0 else "does not pay")
+    assert "accelerators wait as long, failures take " in found.because
+
+
+def test_a_shortfall_that_a_smaller_step_makes_larger_is_said() -> None:
+    made = planned(
+        {**LUSTRE, "dataset.read_rate": {"per_accelerator": "300 MB/s"}, "lustre.storage_capacity": "9600 GiB"}
+    )
+    assert "lustre-too-small" in {each.id for each in made.warnings}
+    down, up = step(made, "throughput", "down"), step(made, "capacity", "up")
+    assert "lustre-too-small" not in down.new_warnings
+    assert any(each.startswith("the file system as given misses ") for each in down.misses)
+    assert up.misses == ()
+
+
+def test_what_is_paid_once_speaks_against_a_step_where_it_outweighs_the_hours() -> None:
+    workload = make({"compute.instance_count": 1, "hot_tier": "lustre"})
+    found = [
+        (length, each)
+        for length in (Duration(86400), Duration(3000 * 86400))
+        for each in steps(plan(workload, run_length=length))
+        if each.difference is not None
+    ]
+    said = 0
+    for length, each in found:
+        difference = each.difference
+        assert difference is not None
+        hours = length.seconds / 3600
+        lost = (difference.net_usd_per_hour or 0) - (difference.storage_hourly or 0)
+        total = (difference.storage_run or 0) + lost * hours
+        turned = total * (difference.net_usd_per_hour or 0) < 0
+        assert bool(each.over_a_run) is turned
+        assert each.over_a_run in each.because
+        if turned:
+            said += 1
+            more = "more" if total > 0 else "less"
+            assert each.over_a_run == f"a run of 24 h costs {abs(total):,.2f} USD {more} in all, with what is paid once"
+    assert said
 
 
 def test_shortfalls_of_a_cheaper_step_stand_beside_its_verdict() -> None:
     saves = {"size": "1 TiB", "asynchronous": True, "interval": "12h", "max_write_time": "1h", "max_restore_time": "1m"}
     made = planned({**LUSTRE, "dataset.size": "100 GB", "checkpoints": saves})
     down = step(made, "capacity", "down")
-    assert (down.verdict, down.new_warnings) == ("cheaper and no slower", ("lustre-too-small",))
+    assert (down.verdict, down.new_warnings) == ("pays", ("lustre-too-small",))
     (missed,) = down.misses
     assert missed.startswith("the file system as given misses ")
 
@@ -389,6 +485,7 @@ def test_without_a_price_of_the_fleet_the_verdict_names_the_price_from_which_it_
     assert found.difference.idle_gpu_usd_per_hour is None
     assert found.verdict == "not known"
     saved, waits = -(found.difference.storage_hourly or 0), found.difference.gpu_wait_fraction or 0
+    waits += found.difference.failure_loss_fraction or 0
     assert f"it pays up to {saved / waits:,.2f} USD an hour" in found.because
 
 
@@ -426,8 +523,8 @@ def test_the_length_of_the_run_and_the_catalog_count_for_the_steps_too(tmp_path:
 def test_a_step_as_plain_data_has_every_key_and_no_plan() -> None:
     found = step(example("vision-small-files"), "capacity", "up").to_dict()
     assert set(found) == {
-        "kind", "direction", "option", "changes", "figures", "difference", "verdict", "because", "misses",
-        "new_warnings",
+        "kind", "direction", "option", "changes", "figures", "difference", "verdict", "because", "over_a_run",
+        "misses", "new_warnings",
     }  # fmt: skip
 
 

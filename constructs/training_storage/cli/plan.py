@@ -40,8 +40,7 @@ _PROGRAM: Final = "training-storage plan"
 _LONG_SWEEP: Final = 500
 """Points from which a sweep says on a terminal how far it is."""
 _PIECE: Final = 1 << 16
-"""Characters to print at once: an unbuffered stream drops the rest of a piece when its reader goes away, and fails with the
-next one."""
+"""Characters to print at once: an unbuffered stream says nothing of a piece that is taken in part; the next fails."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -109,8 +109,8 @@ def break_even_words(found: BreakEven) -> str:
     share = found.break_even_wait_fraction
     waits = ""
     if share:
-        verb = "takes away more" if share > 0 else "adds less"
-        waits = f"; it pays where it {verb} than {percent(abs(share))} of GPU wait"
+        verb = "saves more" if share > 0 else "takes less"
+        waits = f"; it pays where it {verb} than {percent(abs(share))} of the GPU time"
     return f"{text}{now}{waits}"
 
 
@@ -224,8 +224,9 @@ def _name(step: Step) -> str:
 
 
 def _verdict(step: Step) -> str:
+    against = [*step.misses, *([step.over_a_run] if step.over_a_run else [])]
     joint = "," if step.verdict in _NO else ", but"
-    return f"{step.verdict}{joint} {'; '.join(step.misses)}" if step.misses else step.verdict
+    return f"{step.verdict}{joint} {'; '.join(against)}" if against else step.verdict
 
 
 def _planned(plan: Plan) -> tuple[str, ...]:

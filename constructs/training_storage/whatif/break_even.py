@@ -1,6 +1,7 @@
-"""Where two configurations cost the same: storage and waiting accelerators, by the reads that the fleet asks for.
+"""Where two configurations cost the same: storage and lost accelerator time, by the reads that the fleet asks for.
 
-Accelerators wait max(0, 1 - supply / reads), between saves and while one is written, so that between the bends of two
+Accelerators wait max(0, 1 - supply / reads), between saves and while one is written, and failures take a share of the
+remaining time, so that between the bends of two
 curves the points at which they meet are roots of linear and quadratic equations: nothing is searched for.
 """
 
@@ -15,7 +16,7 @@ from training_storage.errors import PlanError, Problem, ValidationError, Workloa
 from training_storage.planner.model import Plan
 from training_storage.planner.planning import plan as make_plan
 from training_storage.units import GIB, MB, Duration, Rate
-from training_storage.whatif.figures import fleet_usd_per_hour, unpriced_differences
+from training_storage.whatif.figures import failure_fraction, fleet_usd_per_hour, unpriced_differences
 from training_storage.whatif.model import BreakEven, Curve, Point, Segment, Step
 from training_storage.workload.changing import change_workload
 
@@ -31,8 +32,8 @@ _FARTHEST = 10.0
 def break_even(plan: Plan, step: Step, *, up_to_mb_per_s: float | None = None) -> BreakEven:
     """Return where a plan and a step cost the same, and who is cheaper in between.
 
-    The fleet, its saves and both configurations stay as they are; only the reads differ. What the bill has for requests
-    and data read grows with the reads that are delivered, everything else of the storage stays.
+    The fleet, its saves, its failures and both configurations stay as they are; only the reads differ. What the bill
+    has for requests and data read grows with the reads that are delivered, everything else of the storage stays.
 
     Args:
         plan: The plan.
@@ -113,6 +114,7 @@ def _curve(plan: Plan, read: float | None, fleet: float) -> Curve:
         saving_supply_mb_per_s=saving_supply,
         saving_fraction=saving_fraction,
         checkpoint_stall_fraction=plan.prediction.checkpoint_stall_fraction or 0.0,
+        failure_fraction=failure_fraction(plan) or 0.0,
         fleet_usd_per_hour=fleet,
     )
 
@@ -190,8 +192,9 @@ def _roots(ours: Curve, theirs: Curve) -> tuple[float, ...]:
 
 def _terms(curve: Curve, low: float) -> tuple[float, float, float]:
     """Return slope, constant and quotient of a curve from a bend to the next one."""
-    fleet = curve.fleet_usd_per_hour
-    slope, constant, quotient = 0.0, curve.storage_hourly + fleet * curve.checkpoint_stall_fraction, 0.0
+    fleet = curve.fleet_usd_per_hour * (1 - curve.failure_fraction)
+    lost = curve.fleet_usd_per_hour * curve.failure_fraction + fleet * curve.checkpoint_stall_fraction
+    slope, constant, quotient = 0.0, curve.storage_hourly + lost, 0.0
     if curve.read_supply_mb_per_s <= low:
         constant += curve.storage_hourly_per_mb_per_s * curve.read_supply_mb_per_s
     else:

@@ -83,9 +83,18 @@ def _throughput(plan: Plan, lustre: LustrePlan, direction: Direction) -> list[Ca
         reason = f"{tier} MB/s per TiB is the {most} tier of {option.deployment_type} {option.storage_type}{of}"
         return [_impossible("throughput", direction, f"throughput {direction}", reason)]
     found = []
+    least: list[int] = []
     for other in sorted(tiers, reverse=direction == "down"):
         capacity = plan.catalog.lustre.round_up_gib(option, lustre.storage_capacity_gib, other, lustre.efa)
+        supply = plan.catalog.lustre.read_mb_per_s(option, capacity, other)
+        if direction == "down" and supply >= lustre.throughput_mb_per_s:
+            least.append(capacity)  # it has to be so much larger that it is no slower
+            continue
         found.append(_file_system(plan, lustre, "throughput", direction, other, capacity))
+    if not found:
+        now = f"{gib(lustre.storage_capacity_gib)} at {tier} MB/s per TiB{', with EFA,' if lustre.efa else ''}"
+        reason = f"{now} have the least throughput: lower tiers begin at {gib(min(least))}, and with no less of it"
+        return [_impossible("throughput", direction, f"throughput {direction}", reason)]
     return found
 
 

@@ -32,6 +32,7 @@ def figures_of(plan: Plan) -> Figures:
         data_wait_with_saves_fraction=seen.data_wait_with_saves_fraction,
         checkpoint_stall_fraction=seen.checkpoint_stall_fraction,
         gpu_wait_fraction=waits,
+        failure_loss_fraction=None if (failed := failure_fraction(plan)) is None else (1 - (waits or 0.0)) * failed,
         checkpoint_write_s=seen.checkpoint_write_s,
         restore_s=seen.restore_s,
         effective_training_time_ratio=seen.effective_training_time_ratio,
@@ -50,6 +51,17 @@ def gpu_wait_fraction(plan: Plan) -> float | None:
     parts = (seen.data_wait_fraction if wait is None else wait, seen.checkpoint_stall_fraction)
     known = [part for part in parts if part is not None]
     return sum(known) if known else None
+
+
+def failure_fraction(plan: Plan) -> float | None:
+    """Return the share that failures take of the time without waits and stalls; None where it is not predicted.
+
+    The effective training time ratio is what is left when waits between saves, stalls and failures have had their part.
+    """
+    seen = plan.prediction
+    ratio = seen.effective_training_time_ratio
+    left = (1 - (seen.data_wait_fraction or 0.0)) * (1 - (seen.checkpoint_stall_fraction or 0.0))
+    return None if ratio is None or left <= 0 else max(0.0, 1 - ratio / left)
 
 
 def configuration(plan: Plan) -> str:
@@ -118,6 +130,8 @@ def difference_of(plan: Plan, other: Plan) -> Difference:
     waits = _less(theirs.gpu_wait_fraction, ours.gpu_wait_fraction)
     fleet = fleet_usd_per_hour(plan)
     idle = None if waits is None or fleet is None else waits * fleet
+    failures = _less(theirs.failure_loss_fraction, ours.failure_loss_fraction)
+    failing = None if failures is None or fleet is None else failures * fleet
     return Difference(
         storage_hourly=storage,
         storage_monthly=monthly,
@@ -125,11 +139,13 @@ def difference_of(plan: Plan, other: Plan) -> Difference:
         data_wait_fraction=_less(theirs.data_wait_fraction, ours.data_wait_fraction),
         checkpoint_stall_fraction=_less(theirs.checkpoint_stall_fraction, ours.checkpoint_stall_fraction),
         gpu_wait_fraction=waits,
+        failure_loss_fraction=failures,
         checkpoint_write_s=_less(theirs.checkpoint_write_s, ours.checkpoint_write_s),
         restore_s=_less(theirs.restore_s, ours.restore_s),
         effective_training_time_ratio=_less(theirs.effective_training_time_ratio, ours.effective_training_time_ratio),
         idle_gpu_usd_per_hour=idle,
-        net_usd_per_hour=None if storage is None or idle is None else storage + idle,
+        failure_usd_per_hour=failing,
+        net_usd_per_hour=None if storage is None or idle is None else storage + idle + (failing or 0.0),
     )
 
 

@@ -54,6 +54,8 @@ class Figures:
         checkpoint_stall_fraction: Share of the time that saves stall training.
         gpu_wait_fraction: Wait of all the time and stall together; an unknown part counts as 0, None where both are
             unknown.
+        failure_loss_fraction: Share of the time that failures take: restarts, restores and work that is done again, all
+            beside ``gpu_wait_fraction``; None where failures are not predicted.
         checkpoint_write_s: One save.
         restore_s: One restore.
         effective_training_time_ratio: Share of the time that ends as training progress.
@@ -77,6 +79,7 @@ class Figures:
     data_wait_with_saves_fraction: float | None
     checkpoint_stall_fraction: float | None
     gpu_wait_fraction: float | None
+    failure_loss_fraction: float | None
     checkpoint_write_s: float | None
     restore_s: float | None
     effective_training_time_ratio: float | None
@@ -95,11 +98,14 @@ class Difference:
         data_wait_fraction: Data wait between saves.
         checkpoint_stall_fraction: Stall.
         gpu_wait_fraction: Data wait of all the time, and stall.
+        failure_loss_fraction: What failures take beside it.
         checkpoint_write_s: One save.
         restore_s: One restore.
         effective_training_time_ratio: Share of the time that ends as training progress: above 0 is better here.
         idle_gpu_usd_per_hour: Accelerators that wait; None where the price of the fleet is not known.
-        net_usd_per_hour: Storage and waiting accelerators together: below 0 the step saves money.
+        failure_usd_per_hour: Accelerators that do work again or are restored; None where either is not known.
+        net_usd_per_hour: Storage, waiting accelerators and what failures take together: below 0 the step saves money.
+            Failures that are not predicted count as 0.
     """
 
     storage_hourly: float | None
@@ -108,10 +114,12 @@ class Difference:
     data_wait_fraction: float | None
     checkpoint_stall_fraction: float | None
     gpu_wait_fraction: float | None
+    failure_loss_fraction: float | None
     checkpoint_write_s: float | None
     restore_s: float | None
     effective_training_time_ratio: float | None
     idle_gpu_usd_per_hour: float | None
+    failure_usd_per_hour: float | None
     net_usd_per_hour: float | None
 
 
@@ -129,6 +137,8 @@ class Step:
         difference: Those less the plan's; None where it is not possible.
         verdict: What the figures say.
         because: The same with its numbers; the reason where it is not possible.
+        over_a_run: What a run of the length that is asked for says against it, for what is paid once: a step that is
+            cheaper by the hour may cost more to load. Empty where it says the same, or has no length.
         misses: Parts of the demand that the step misses and the plan serves, as its warnings say them: a step that is
             cheaper and no slower may take longer to save or to restore than the workload allows.
         new_warnings: Ids of warnings that the step has and the plan has not.
@@ -143,6 +153,7 @@ class Step:
     difference: Difference | None
     verdict: Verdict
     because: str
+    over_a_run: str
     misses: tuple[str, ...]
     new_warnings: tuple[str, ...]
     plan: Plan | None = field(metadata={"print": False}, repr=False)
@@ -154,7 +165,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """Storage and waiting accelerators of one configuration, USD an hour, by the reads that the fleet asks for.
+    """Storage and lost accelerator time of one configuration, USD an hour, by the reads that the fleet asks for.
 
     Attributes:
         storage_hourly: Storage that does not depend on reads.
@@ -163,6 +174,7 @@ class Curve:
         saving_supply_mb_per_s: Reads that it delivers while an asynchronous save is written.
         saving_fraction: Share of the time that such saves are written, 0 where they take nothing from reads.
         checkpoint_stall_fraction: Share of the time that saves stall training, 0 where there are none.
+        failure_fraction: Share of the remaining time that failures take, 0 where they are not predicted.
         fleet_usd_per_hour: Price of the fleet.
     """
 
@@ -172,6 +184,7 @@ class Curve:
     saving_supply_mb_per_s: float
     saving_fraction: float
     checkpoint_stall_fraction: float
+    failure_fraction: float
     fleet_usd_per_hour: float
 
     @property
@@ -189,13 +202,17 @@ class Curve:
         waits = (share * max(0.0, 1 - supply / read_mb_per_s) for share, supply in self.supplies)
         return sum(waits) + self.checkpoint_stall_fraction
 
+    def lost_fraction(self, read_mb_per_s: float) -> float:
+        """Return data wait, stall, and what failures take of the remaining time, at a read demand of the fleet."""
+        return self.failure_fraction + (1 - self.failure_fraction) * self.wait_fraction(read_mb_per_s)
+
     def storage_usd_per_hour(self, read_mb_per_s: float) -> float:
         """Return storage alone at a read demand of the fleet."""
         return self.storage_hourly + self.storage_hourly_per_mb_per_s * min(read_mb_per_s, self.read_supply_mb_per_s)
 
     def usd_per_hour(self, read_mb_per_s: float) -> float:
-        """Return storage and waiting accelerators at a read demand of the fleet."""
-        return self.storage_usd_per_hour(read_mb_per_s) + self.fleet_usd_per_hour * self.wait_fraction(read_mb_per_s)
+        """Return storage and lost accelerator time at a read demand of the fleet."""
+        return self.storage_usd_per_hour(read_mb_per_s) + self.fleet_usd_per_hour * self.lost_fraction(read_mb_per_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,7 +241,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BreakEven:
-    """Where storage and waiting accelerators of a plan and of a step cost the same.
+    """Where storage and lost accelerator time of a plan and of a step cost the same.
 
     Attributes:
         step: What the step is, as ``Step.option``.
@@ -236,8 +253,8 @@ class BreakEven:
             rounded; None where a price is missing.
         segments: Who is cheaper between them, without gaps; empty where a price is missing.
         points: Both curves on an even grid and at each bend and crossing, for a chart; empty where a price is missing.
-        break_even_wait_fraction: Extra storage / price of the fleet at the planned reads: the share of GPU wait that
-            the step must take away to pay, below 0 the share that it may add; None where a price is missing.
+        break_even_wait_fraction: Extra storage / price of the fleet at the planned reads: the share of GPU time that
+            the step must save to pay, below 0 the share that it may take; None where a price is missing.
         missing: Prices that are not known and that both answers need, in words; empty where all are.
         left_out: Items without a price that both have the same of: they move both curves alike, and are in neither.
     """

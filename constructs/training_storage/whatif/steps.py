@@ -7,7 +7,7 @@ from training_storage.planner.demand import covers
 from training_storage.planner.model import Plan
 from training_storage.planner.planning import plan as make_plan
 from training_storage.planner.words import gib, listed, percent
-from training_storage.units import Duration
+from training_storage.units import Duration, format_seconds
 from training_storage.whatif.candidates import Candidate, candidates
 from training_storage.whatif.figures import difference_of, figures_of, refusal, unpriced_differences, with_capacity
 from training_storage.whatif.model import Difference, Direction, Figures, Step, Verdict
@@ -73,9 +73,9 @@ def _step(plan: Plan, option: Candidate) -> Step:
         return _not_possible(option, lacking)
     difference = difference_of(plan, other)
     verdict, because = _judge(plan, other, difference)
+    over_a_run = _over_a_run(plan, difference)
     known = {warning.id for warning in plan.warnings}
     new = [warning for warning in other.warnings if warning.id not in known]
-    misses = tuple(warning.message for warning in new if warning.id in _SHORTFALLS)
     figures = figures_of(other)
     return Step(
         kind=option.kind,
@@ -85,8 +85,9 @@ def _step(plan: Plan, option: Candidate) -> Step:
         figures=figures,
         difference=difference,
         verdict=verdict,
-        because=because,
-        misses=misses,
+        because=f"{because}; {over_a_run}" if over_a_run else because,
+        over_a_run=over_a_run,
+        misses=_missed(plan, other, option),
         new_warnings=tuple(dict.fromkeys(warning.id for warning in new)),
         plan=other,
     )
@@ -102,9 +103,21 @@ def _not_possible(option: Candidate, reason: str) -> Step:
         difference=None,
         verdict="not possible",
         because=reason,
+        over_a_run="",
         misses=(),
         new_warnings=(),
         plan=None,
+    )
+
+
+def _missed(plan: Plan, other: Plan, option: Candidate) -> tuple[str, ...]:
+    """Return the shortfalls that a step has and the plan has not, and those of the plan that a smaller one makes larger."""
+    known = {warning.id: warning.message for warning in plan.warnings}
+    smaller = option.kind != "tier" and option.direction == "down"
+    return tuple(
+        warning.message
+        for warning in other.warnings
+        if warning.id in _SHORTFALLS and (warning.id not in known or (smaller and warning.message != known[warning.id]))
     )
 
 
@@ -139,7 +152,7 @@ def _direction(difference: Difference) -> Direction:
 
 def _judge(plan: Plan, other: Plan, difference: Difference) -> tuple[Verdict, str]:
     """Return the verdict and its numbers."""
-    storage, waits, idle = difference.storage_hourly, difference.gpu_wait_fraction, difference.idle_gpu_usd_per_hour
+    storage, waits, net = difference.storage_hourly, difference.gpu_wait_fraction, difference.net_usd_per_hour
     if storage is None:
         return "not known", _unpriced(unpriced_differences(plan, other))
     cost = "storage costs the same"
@@ -147,18 +160,19 @@ def _judge(plan: Plan, other: Plan, difference: Difference) -> tuple[Verdict, st
         cost = f"storage costs {abs(storage):,.2f} USD an hour {'more' if storage > 0 else 'less'}"
     if waits is None:
         return "not known", f"{cost}; reads and saves are not known, so that no wait is"
-    more, longer = _sign(storage, _SAME_USD), _sign(waits, _SAME_SHARE)
-    text = f"{cost}, {_waits(waits, longer)}"
+    failures = difference.failure_loss_fraction or 0.0
+    lost = waits + failures
+    more, longer = _sign(storage, _SAME_USD), _sign(lost, _SAME_SHARE)
+    text = f"{cost}, {_waits(waits, failures)}"
     plain = _PLAIN.get((more, longer))
     if plain is not None:
         return plain, text
-    if idle is None:
-        worth = storage / -waits
+    if net is None:
+        worth = storage / -lost
         at = "pays from" if more > 0 else "pays up to"
         return "not known", f"{text}; the price of the fleet is not known: it {at} {worth:,.2f} USD an hour"
-    net = storage + idle
     word = "less" if net < 0 else "more"
-    value = f"worth {abs(idle):,.2f} USD an hour"
+    value = f"worth {abs(net - storage):,.2f} USD an hour"
     return ("pays" if net < 0 else "does not pay"), f"{text}, {value}: {abs(net):,.2f} USD an hour {word} in all"
 
 
@@ -176,14 +190,32 @@ _PLAIN: dict[tuple[int, int], Verdict] = {
     (-1, 0): "cheaper and no slower",
     (-1, -1): "cheaper and no slower",
 }
-"""Verdicts that need no price of the fleet, by more (1) or less (-1) cost and wait."""
+"""Verdicts that need no price of the fleet, by more (1) or less (-1) cost and lost time."""
 
 
 def _sign(value: float, same: float) -> int:
     return 0 if abs(value) <= same else 1 if value > 0 else -1
 
 
-def _waits(waits: float, longer: int) -> str:
-    if not longer:
-        return "accelerators wait as long"
-    return f"accelerators wait {percent(abs(waits))} of the time {'more' if longer > 0 else 'less'}"
+def _waits(waits: float, failures: float) -> str:
+    """Return what is lost of the time, in words."""
+    found = "accelerators wait as long"
+    if abs(waits) > _SAME_SHARE:
+        found = f"accelerators wait {percent(abs(waits))} of the time {'more' if waits > 0 else 'less'}"
+    if abs(failures) > _SAME_SHARE:
+        found += f", failures take {percent(abs(failures))} of the time {'more' if failures > 0 else 'less'}"
+    return found
+
+
+def _over_a_run(plan: Plan, difference: Difference) -> str:
+    """Return what a run says where an hour says the opposite, for what is paid once; empty where both say the same."""
+    run_h, storage, run = plan.cost.run_h, difference.storage_hourly, difference.storage_run
+    if run_h is None or storage is None or run is None:
+        return ""
+    lost = (difference.net_usd_per_hour or storage) - storage
+    of_hour, of_run = _sign(storage + lost, _SAME_USD), _sign(run + lost * run_h, _SAME_USD * max(run_h, 1.0))
+    if of_run in {0, of_hour}:
+        return ""
+    total = abs(run + lost * run_h)
+    much = f"{total:,.2f} USD {'more' if of_run > 0 else 'less'}"
+    return f"a run of {format_seconds(run_h * 3600)} costs {much} in all, with what is paid once"
