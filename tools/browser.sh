@@ -12,10 +12,10 @@ die() {
   exit 1
 }
 
-first_on_path() {
+first_on_path() { # of names or paths: the path of the first that is a program
   local name
   for name in "$@"; do
-    command -v "$name" && return
+    type -P "$name" && return
   done
   return 1
 }
@@ -25,8 +25,12 @@ major() { # of what --version says: the first number with a dot behind it
 }
 
 find_both() {
-  browser=${CHROMIUM:-$(first_on_path chromium chromium-browser google-chrome google-chrome-stable || true)}
-  driver=${CHROMEDRIVER:-$(first_on_path chromedriver || true)}
+  browser=$(first_on_path ${CHROMIUM:+"$CHROMIUM"} || true)
+  driver=$(first_on_path ${CHROMEDRIVER:+"$CHROMEDRIVER"} || true)
+  [[ -z ${CHROMIUM:-} || -n $browser ]] || die "$CHROMIUM is no program; CHROMIUM names a browser"
+  [[ -z ${CHROMEDRIVER:-} || -n $driver ]] || die "$CHROMEDRIVER is no program; CHROMEDRIVER names its driver"
+  browser=${browser:-$(first_on_path chromium chromium-browser google-chrome google-chrome-stable || true)}
+  driver=${driver:-$(first_on_path chromedriver || true)}
   [[ -n $browser && -n $driver ]]
 }
 
@@ -47,16 +51,25 @@ install_packages() {
   local log
   log=$(mktemp)
   # A fresh machine has no lists, and old lists name packages that are gone: they are read once more before giving up.
-  if ! run_as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver >"$log" 2>&1; then
-    if ! { run_as_root apt-get update -qq && run_as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium chromium-driver; } >>"$log" 2>&1; then
-      cat "$log" >&2
-      rm -f "$log"
-      die "apt-get could not install chromium and chromium-driver; its output is above"
-    fi
+  if ! install >"$log" 2>&1 && ! { run_as_root apt-get update "${quiet[@]}" && install; } </dev/null >>"$log" 2>&1; then
+    cat "$log" >&2
+    rm -f "$log"
+    die "apt-get could not install chromium and chromium-driver; its output is above. Install both another way, or set CHROMIUM and CHROMEDRIVER"
   fi
   rm -f "$log"
 }
 
+# Nobody is asked: no terminal to ask on, settings of the machine's own stay, and another apt-get is waited for.
+quiet=(-qq -o DPkg::Lock::Timeout=120 -o Dpkg::Options::=--force-confold)
+
+install() {
+  run_as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y "${quiet[@]}" --no-install-recommends chromium chromium-driver </dev/null
+}
+
+case ${1:-} in
+  '' | --find) ;;
+  *) die "$1 is no option; there is --find, which installs nothing" ;;
+esac
 if ! find_both; then
   [[ ${1:-} != --find ]] || die "no Chromium with its driver on PATH; run make browser, or set CHROMIUM and CHROMEDRIVER"
   [[ -z ${CHROMIUM:-} && -z ${CHROMEDRIVER:-} ]] || die "CHROMIUM and CHROMEDRIVER go together, or with the other one on PATH"
@@ -64,8 +77,7 @@ if ! find_both; then
   find_both || die "chromium and chromium-driver were installed, and are not on PATH"
 fi
 for each in "$browser" "$driver"; do
-  [[ -x $each ]] || die "$each is no program; CHROMIUM and CHROMEDRIVER name the two"
+  [[ -n $(major "$each") ]] || die "$each does not say its version"
 done
-[[ -n $(major "$browser") ]] || die "$browser does not say its version"
 [[ $(major "$browser") == "$(major "$driver")" ]] || die "$browser is of version $(major "$browser") and $driver of $(major "$driver"); take two of one version"
 printf '%s\n%s\n' "$browser" "$driver"

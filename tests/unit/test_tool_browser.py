@@ -138,6 +138,44 @@ def test_finding_installs_nothing(machine: Path) -> None:
     assert calls(machine) == []
 
 
+def test_apt_has_nobody_to_ask_and_waits_for_another_one(machine: Path) -> None:
+    apt(machine)
+    script = (machine / "apt-get").read_text(encoding="utf-8")
+    asks = 'read -r answer && { echo "asked: $answer" >&2; exit 100; }\n'
+    stub(machine / "apt-get", script.split("\n", 1)[1].replace("[[ $1 == update", f"{asks}[[ $1 == update", 1))
+    done = subprocess.run(
+        [str(SCRIPT)], env={"PATH": str(machine), "TMPDIR": str(machine.parent)}, input="y\ny\n", capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    (call,) = calls(machine)
+    assert "DPkg::Lock::Timeout=120" in call
+    assert "Dpkg::Options::=--force-confold" in call
+    assert call.endswith("chromium chromium-driver")
+
+
+def test_variables_may_name_programs_of_the_path_and_nothing_else_is_taken_for_them(machine: Path) -> None:
+    named, driver = browser(machine, "my-chromium"), browser(machine, "my-driver")
+    browser(machine)
+    done = run(machine, CHROMIUM="my-chromium", CHROMEDRIVER="my-driver")
+    assert done.stdout.split() == [str(named), str(driver)]
+    apt(machine)
+    for wrong in (str(machine), "no-such-browser"):
+        done = run(machine, CHROMIUM=wrong)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert f"{wrong} is no program; CHROMIUM names a browser" in done.stderr
+    assert "CHROMEDRIVER names its driver" in run(machine, CHROMEDRIVER="no-such-driver").stderr
+    assert calls(machine) == []
+
+
+def test_a_word_that_is_no_option_installs_nothing(machine: Path) -> None:
+    apt(machine)
+    done = run(machine, "--fnid")
+    assert done.returncode == 1
+    assert "--fnid is no option" in done.stderr
+    assert calls(machine) == []
+
+
 def test_two_versions_and_no_programs_are_refused(machine: Path) -> None:
     browser(machine, version="150"), browser(machine, "chromedriver", version="149")
     done = run(machine)
@@ -146,7 +184,10 @@ def test_two_versions_and_no_programs_are_refused(machine: Path) -> None:
     assert "of 149" in done.stderr
     assert "is no program" in run(machine, CHROMIUM="/nowhere/chromium").stderr
     stub(machine / "chromium", "exit 1")
-    assert "does not say its version" in run(machine).stderr
+    assert f"{machine / 'chromium'} does not say its version" in run(machine).stderr
+    browser(machine, version="150")
+    stub(machine / "chromedriver", "exit 1")
+    assert f"{machine / 'chromedriver'} does not say its version" in run(machine).stderr
 
 
 def test_shellcheck_finds_nothing() -> None:
