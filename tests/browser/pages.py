@@ -49,6 +49,26 @@ LONG: dict[str, Any] = {
 }
 """Everything that a page can be asked to break: the longest name, bucket and prefixes, eight links, no prices."""
 
+SHORT: dict[str, Any] = {
+    "name": "short",
+    "region": "us-east-1",
+    "availability_zone_id": "use1-az6",
+    "compute": {"instance_type": "p5.48xlarge", "instance_count": 4},
+    "dataset": {
+        "size": "2 TB",
+        "file_count": 2000,
+        "read_rate": {"per_accelerator": "400 MB/s"},
+        "source": "s3://a-bucket-of-these-tests/\u202eturned\u2066/עברית/中文/",
+    },
+    "checkpoints": {"size": "4 TiB", "interval": "30m", "asynchronous": True},
+    "hot_tier": "lustre",
+    "lustre": {"storage_capacity": "4800 GiB"},
+}
+"""A file system that is far too small: accelerators wait, warnings name long keys, a source that no one letter fits."""
+
+SWEEPS = {"short": ("dataset.file_count", "1,1000,1000000,1000000000000")}
+"""Sweeps in place of the one over instances: labels as wide as they get."""
+
 NAMES = {
     "lustre": "llama3-70b",
     "none": "lora-finetune",
@@ -56,8 +76,9 @@ NAMES = {
     "existing": "existing-everything",
     "unpriced": "china-finetune",
     "long": None,
+    "short": None,
 }
-"""Example behind each plan; None for the one above."""
+"""Example behind each plan; None for those above."""
 
 
 def plan_of(name: str) -> Plan:
@@ -67,7 +88,11 @@ def plan_of(name: str) -> Plan:
         name: One of ``NAMES``.
     """
     example = NAMES[name]
-    workload = Workload.model_validate(LONG) if example is None else load_workload(EXAMPLES / f"{example}.yaml")
+    workload = (
+        Workload.model_validate({"long": LONG, "short": SHORT}[name])
+        if example is None
+        else load_workload(EXAMPLES / f"{example}.yaml")
+    )
     return plan(workload, run_length=Duration(14 * 86_400))
 
 
@@ -79,8 +104,12 @@ def page_of(name: str) -> str:
     """
     from training_storage.report import render_report
     from training_storage.simulation import simulate
-    from training_storage.whatif import default_sweep, steps
+    from training_storage.whatif import default_sweep, steps, sweep
 
     made = plan_of(name)
-    sweep = default_sweep(made.workload, catalog=made.catalog, run_length=Duration(14 * 86_400))
-    return render_report(made, steps=steps(made), sweep=sweep, simulation=simulate(made))
+    found = (
+        sweep(made.workload, *SWEEPS[name], catalog=made.catalog)
+        if name in SWEEPS
+        else default_sweep(made.workload, catalog=made.catalog, run_length=Duration(14 * 86_400))
+    )
+    return render_report(made, steps=steps(made), sweep=found, simulation=simulate(made))

@@ -20,6 +20,8 @@ pytest.importorskip("selenium", reason="selenium belongs to the dev extra")
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 
 pytestmark = pytest.mark.slow
 
@@ -40,11 +42,17 @@ VIEWS = [(width, scheme) for width in (400, 1400) for scheme in ("light", "dark"
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[webdriver.Chrome]:
+    yield from opened_browser()
+
+
+def opened_browser(text_px: int = 16) -> Iterator[webdriver.Chrome]:
+    """Open a browser whose user has set a size of text."""
     found = subprocess.run([ROOT / "tools" / "browser.sh", "--find"], capture_output=True, text=True, check=False)
     assert found.returncode == 0, found.stderr
     chromium, driver = found.stdout.split()
     options = Options()
     options.binary_location = chromium
+    options.add_experimental_option("prefs", {"webkit.webprefs.default_font_size": text_px})
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
         for flag in (*FLAGS, f"--user-data-dir={profile}"):
@@ -142,9 +150,14 @@ def test_page_is_whole_quiet_and_readable(
         assert chart["overlaps"] == [], chart["id"]
 
 
-@pytest.mark.parametrize("width", [320, 360, 600, 779, 780, 959, 960, 1179, 1180, 2000])
-def test_no_width_between_breaks_the_page(browser: webdriver.Chrome, pages: dict[str, Path], width: int) -> None:
-    show(browser, pages["long"], width, "light")
+WIDTHS = [*(("long", width) for width in (320, 360, 600, 779, 780, 959, 960, 1179, 1180, 2000)), ("short", 320)]
+
+
+@pytest.mark.parametrize(("name", "width"), WIDTHS)
+def test_no_width_between_breaks_the_page(
+    browser: webdriver.Chrome, pages: dict[str, Path], name: str, width: int
+) -> None:
+    show(browser, pages[name], width, "light")
     found = audit(browser)
     assert found["beyond"] == []
     assert found["scrollWidth"] <= found["width"]
@@ -152,6 +165,37 @@ def test_no_width_between_breaks_the_page(browser: webdriver.Chrome, pages: dict
     assert [each for each in found["texts"] if each["size"] < (10.3 if width < 360 else 11)] == []
     variants = {each["id"].rsplit("-", 1)[1] for each in found["charts"] if each["visible"]}
     assert variants == {"narrow" if width < 780 else "wide"}
+
+
+def test_text_of_twice_the_size_breaks_nothing(pages: dict[str, Path]) -> None:
+    for large in opened_browser(text_px=32):
+        for name, width in (("long", 1400), ("short", 640), ("lustre", 2000)):
+            show(large, pages[name], width, "light")
+            assert large.execute_script("return getComputedStyle(document.body).fontSize") == "32px"
+            large.execute_script("for (const each of document.querySelectorAll('details')) each.open = true")
+            found = audit(large)
+            assert found["beyond"] == []
+            assert found["scrollWidth"] <= found["width"]
+            assert [each for each in found["texts"] if each["size"] < 16] == []  # charts are a quarter larger or more
+
+
+def test_the_page_works_without_a_mouse(browser: webdriver.Chrome, pages: dict[str, Path]) -> None:
+    show(browser, pages["lustre"], 400, "light")
+    summaries = len(browser.find_elements(By.TAG_NAME, "summary"))
+    assert summaries >= 4
+    browser.switch_to.active_element.send_keys(Keys.TAB)
+    skip = browser.switch_to.active_element
+    assert skip.get_attribute("href").endswith("#decision")  # type: ignore[union-attr]  # a link has one
+    assert skip.rect["x"] >= 0
+    for _ in range(summaries):
+        browser.switch_to.active_element.send_keys(Keys.TAB)
+        here = browser.switch_to.active_element
+        assert here.tag_name == "summary"
+        assert here.value_of_css_property("outline-style") == "solid"
+        closed = here.find_element(By.XPATH, "..").get_attribute("open") is None
+        here.send_keys(Keys.ENTER)
+        assert closed
+        assert here.find_element(By.XPATH, "..").get_attribute("open") is not None
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -142,7 +142,7 @@ def test_a_sweep_says_where_the_tier_changes_and_why_there_is_no_plan() -> None:
     table = span_table(crowded)
     assert table is not None
     assert table.rows[-1].cells[0].endswith("20000")
-    assert table.rows[-1].cells[1] == "no plan"
+    assert table.rows[-1].cells[1] == "No plan"
     assert "network.vpc_id: more addresses" in table.rows[-1].cells[2]
     assert sweep_words(crowded) == "Accelerators wait at none of these values."
     assert sweep_scope(found).startswith("The same workload with 4 values of compute.instance_count, each planned by ")

@@ -98,7 +98,7 @@ def _bar(
 
 
 def _demand_line(plot: Axes, demand: float, end: float, *, width: float) -> None:
-    label = f"demand {mb_per_s(demand)}"
+    label = f"Demand {mb_per_s(demand)}"
     plot.axvline(demand, color=base.INK, linewidth=1.6, dashes=(4, 3))
     half = base.text_width(label, bold=True) / 2 * end / width
     x = min(max(demand, half), end - half)

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from training_storage.whatif.model import Sweep, SweepPoint
+    from training_storage.whatif.model import Span, Sweep, SweepPoint
 
 ANSWERS: Final = {
     "none": "S3 alone",
     "lustre": "FSx for Lustre",
     "express": "S3 Express One Zone",
-    "refused": "no plan",
+    "refused": "No plan",
 }
 """Answers of a sweep as a person calls them."""
 
@@ -58,13 +58,22 @@ def value_text(value: float, unit: str) -> str:
     return number(value)
 
 
+def span_text(span: Span) -> str:
+    """Return the values of a range with one answer: ``1 to 16``, or one alone.
+
+    Args:
+        span: The range.
+    """
+    return span.first if span.first == span.last else f"{span.first} to {span.last}"
+
+
 def sweep_chart(sweep: Sweep) -> Chart:
     """Return the chart.
 
     Args:
         sweep: The answers; at least two values.
     """
-    spans = "; ".join(f"{span.first} to {span.last}: {ANSWERS.get(span.answer, span.answer)}" for span in sweep.tiers)
+    spans = "; ".join(f"{span_text(span)}: {ANSWERS.get(span.answer, span.answer)}" for span in sweep.tiers)
     return base.chart(
         "sweep",
         f"Hot tier, price of storage and waiting over {sweep.field}",
@@ -172,7 +181,8 @@ def _values(
 ) -> None:  # fmt: skip
     """Give all panels the axis of values, and mark that of the workload."""
     first, last, logarithmic = points[0].value, points[-1].value, _is_logarithmic(points)
-    ticks = _ticks(first, last, 5 if wide else 3, logarithmic=logarithmic)
+    whole = not sweep.unit and all(point.value == int(point.value) for point in points)
+    ticks = _ticks(first, last, 5 if wide else 3, logarithmic=logarithmic, whole=whole)
     width = plots[0].bbox.width
     for plot in plots:
         plot.set_xscale("log" if logarithmic else "linear")
@@ -195,11 +205,13 @@ def _values(
         plots[0].text(at, 1.3, label, transform=plots[0].transAxes, ha="center", va="baseline")
 
 
-def _ticks(first: float, last: float, most: int, *, logarithmic: bool) -> list[float]:
-    """Return round values between two ends, and where there are few of them the ends."""
+def _ticks(first: float, last: float, most: int, *, logarithmic: bool, whole: bool) -> list[float]:
+    """Return round values between two ends, and where there are few of them the ends; no half of what is counted."""
     from matplotlib.ticker import LogLocator, MaxNLocator
 
-    locator = LogLocator(numticks=most + 1) if logarithmic else MaxNLocator(most, steps=[1, 2, 2.5, 5, 10])
+    locator = (
+        LogLocator(numticks=most + 1) if logarithmic else MaxNLocator(most, steps=[1, 2, 2.5, 5, 10], integer=whole)
+    )
     ticks = [float(tick) for tick in locator.tick_values(first, last) if first <= tick <= last]
     if logarithmic and len(ticks) < _TICKS_LEAST:
         ticks = [tick for tick in LogLocator(subs=(1.0, 3.0)).tick_values(first, last) if first <= tick <= last]

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from training_storage.planner.words import listed, mb_per_s, number
-from training_storage.report.chart_sweep import ANSWERS
+from training_storage.report.chart_sweep import ANSWERS, span_text
 from training_storage.report.summary import UNKNOWN
 from training_storage.report.tables import Column, Row, Table, table
 from training_storage.report.words import is_wait, money, monthly, nearly, sentence, signed_monthly, signed_share
 
 if TYPE_CHECKING:
-    from training_storage.whatif.model import BreakEven, Figures, Span, Step, Sweep
+    from training_storage.whatif.model import BreakEven, Figures, Step, Sweep
 
 _ARROWS = {"up": "up", "down": "down", "sideways": "aside"}
 _NAMED_MOST = 4
@@ -123,7 +123,7 @@ def span_table(sweep: Sweep) -> Table | None:
     for span in sweep.tiers:
         problems = sweep.points[span.first_index].problems
         why = listed([f"{problem.path}: {problem.what}" for problem in problems[:3]])
-        rows.append(Row((_values(span), ANSWERS.get(span.answer, span.answer), why)))
+        rows.append(Row((span_text(span), ANSWERS.get(span.answer, span.answer), why)))
     if not any(row.cells[2] for row in rows):
         columns, rows = columns[:2], [Row(row.cells[:2]) for row in rows]
     return table(f"Where the hot tier changes over {sweep.field}", columns, rows)
@@ -146,7 +146,7 @@ def sweep_table(sweep: Sweep) -> Table | None:
         rows.append(
             Row(
                 (
-                    _values(span),
+                    span_text(span),
                     ANSWERS.get(span.answer, span.answer),
                     _monthly(first),
                     _monthly(last),
@@ -155,10 +155,6 @@ def sweep_table(sweep: Sweep) -> Table | None:
             )
         )
     return table(f"Configurations over {sweep.field}", columns, rows)
-
-
-def _values(span: Span) -> str:
-    return span.first if span.first == span.last else f"{span.first} to {span.last}"
 
 
 def _monthly(figures: Figures | None) -> str:
