@@ -191,14 +191,14 @@ def test_an_interrupt_leaves_nothing_of_the_progress(
         raise KeyboardInterrupt
 
     if arguments:
-        real, planned = sys.modules[module].make_plan, iter(range(600))
+        real, planned = sys.modules[module].plan_figures, iter(range(600))
 
         def some(*given: Any, **named: Any) -> Any:
             if next(planned) > 100:
                 raise KeyboardInterrupt
             return real(*given, **named)
 
-        monkeypatch.setattr(sys.modules[module], "make_plan", some)
+        monkeypatch.setattr(sys.modules[module], "plan_figures", some)
     else:
         monkeypatch.setattr(f"{module}.simulate", interrupted)
     monkeypatch.setattr(sys, "stderr", terminal)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,8 +16,9 @@ from hypothesis import strategies as st
 from tests.strategies import Data, workload_dicts
 from tests.unit._planner import CATALOG, make, planned
 from training_storage.catalog import load_catalog
-from training_storage.errors import PlanError, ValidationError, WorkloadError
+from training_storage.errors import PlanError, Problem, ValidationError, WorkloadError
 from training_storage.planner import plan
+from training_storage.planner.planning import plan_figures
 from training_storage.units import Duration
 from training_storage.whatif import Figures, Span, Sweep, default_sweep, sweep
 from training_storage.whatif.figures import figures_of
@@ -86,6 +88,24 @@ def test_each_point_is_the_plan_of_a_file_with_that_value(data: Data, field: str
         assert [each.what for each in point.problems] == reasons
 
 
+@settings(_SETTINGS, max_examples=60)
+@given(workload_dicts())
+def test_a_plan_for_its_figures_lacks_nothing_but_decisions_and_assumptions(data: Data) -> None:
+    workload = workload_from_dict(data)
+    problems: tuple[Problem, ...] = ()
+    try:
+        whole = plan(workload, catalog=CATALOG)
+    except PlanError as error:
+        problems = error.problems
+    if problems:
+        with pytest.raises(PlanError) as caught:
+            plan_figures(workload, catalog=CATALOG)
+        assert caught.value.problems == problems
+        return
+    assert whole.decisions
+    assert plan_figures(workload, catalog=CATALOG) == replace(whole, decisions=(), assumptions=())
+
+
 def outcome(workload: Workload, field: str, value: Any) -> tuple[Figures | None, list[str]]:
     """Return the figures of one changed workload, or why it has none."""
     try:
@@ -99,13 +119,13 @@ def test_two_thousand_instances_are_two_thousand_plans(monkeypatch: pytest.Monke
 
     module = sys.modules["training_storage.whatif.sweep"]
     counts: list[int] = []
-    real = module.make_plan
+    real = module.plan_figures
 
     def counted(workload: Workload, **settings_: Any) -> Any:
         counts.append(workload.compute.instance_count)
         return real(workload, **settings_)
 
-    monkeypatch.setattr(module, "make_plan", counted)
+    monkeypatch.setattr(module, "plan_figures", counted)
     found = sweep(llama(), "instance_count", "1..2000")
     assert counts == list(range(1, 2001))
     assert len(found.points) == 2000

@@ -29,6 +29,7 @@ class Draft:
         decisions: Options that were looked at, in the order in which they were.
         assumptions: What the plan takes for granted.
         warnings: What the reader should know before deploying.
+        told: Whether somebody reads decisions and assumptions; where nobody does, they stay empty.
     """
 
     workload: Workload
@@ -40,18 +41,21 @@ class Draft:
     decisions: list[Decision] = field(default_factory=list)
     assumptions: list[str] = field(default_factory=list)
     warnings: list[PlanWarning] = field(default_factory=list)
+    told: bool = True
 
     def choose(self, rule: str, option: str, because: str) -> None:
         """Note the option that was taken."""
-        self.decisions.append(Decision(rule=rule, option=option, verdict="chosen", because=because))
+        if self.told:
+            self.decisions.append(Decision(rule=rule, option=option, verdict="chosen", because=because))
 
     def reject(self, rule: str, option: str, because: str) -> None:
         """Note an option that was looked at and not taken."""
-        self.decisions.append(Decision(rule=rule, option=option, verdict="rejected", because=because))
+        if self.told:
+            self.decisions.append(Decision(rule=rule, option=option, verdict="rejected", because=because))
 
     def assume(self, text: str) -> None:
         """Note what is taken for granted, once."""
-        if text not in self.assumptions:
+        if self.told and text not in self.assumptions:
             self.assumptions.append(text)
 
     def warn(self, warning_id: str, message: str) -> None:

@@ -104,7 +104,8 @@ def plan_fleet(draft: Draft, lustre: LustrePlan | None) -> ComputePlan:
         placement = "cluster" if efa and compute.purchase == "on-demand" else "none"
     else:
         placement = compute.placement_group
-    _explain(draft, lustre, placement, efa=efa)
+    if draft.told:
+        _explain(draft, lustre, placement, efa=efa)
     draft.problems.extend(
         relabel(
             find_problems(

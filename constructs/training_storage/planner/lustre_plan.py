@@ -52,7 +52,8 @@ def plan_lustre(draft: Draft, links: tuple[LinkPlan, ...]) -> LustreResult | Non
         return None
     if not _gds_possible(draft, choice) or not _legal(draft, _planned_settings(settings, sized)):
         return None
-    explain(draft, ask, choice, sized)
+    if draft.told:
+        explain(draft, ask, choice, sized)
     warn(draft, ask, choice, sized)
     _warn_clients(draft, settings)
     limits = _limits(ask, choice, sized, draft.catalog.training)

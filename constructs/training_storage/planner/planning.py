@@ -45,6 +45,18 @@ def plan(workload: Workload, *, catalog: Catalog | None = None, run_length: Dura
         PlanError: No legal plan does what the workload asks for. Carries every problem found, each with field path,
             value, what is allowed and what to change.
     """
+    return _plan(workload, catalog, run_length, told=True)
+
+
+def plan_figures(workload: Workload, *, catalog: Catalog | None = None, run_length: Duration | None = None) -> Plan:
+    """Plan as ``plan`` does, with decisions and assumptions left empty: for many plans of which only figures are read.
+
+    Everything else is the same, problems and warnings too; see ``plan`` for the arguments.
+    """
+    return _plan(workload, catalog, run_length, told=False)
+
+
+def _plan(workload: Workload, catalog: Catalog | None, run_length: Duration | None, *, told: bool) -> Plan:
     catalog = catalog if catalog is not None else default_catalog()
     problems: list[Problem] = []
     region = find_region(workload, catalog, problems)
@@ -52,8 +64,11 @@ def plan(workload: Workload, *, catalog: Catalog | None = None, run_length: Dura
     if region is None or facts is None:
         raise PlanError(problems)
     needs = measure(workload, facts, catalog, problems)
-    draft = Draft(workload=workload, catalog=catalog, region=region, facts=facts, needs=needs, problems=problems)
-    _assume_inputs(draft)
+    draft = Draft(
+        workload=workload, catalog=catalog, region=region, facts=facts, needs=needs, problems=problems, told=told
+    )
+    if told:
+        _assume_inputs(draft)
     warn_unknown(draft)
     choice = choose_tiers(draft)
     hot = choice.tiers.hot

@@ -60,14 +60,16 @@ def choose_tiers(draft: Draft) -> TierChoice:
         draft.assume(f"the facts do not say whether {draft.region.name} has S3 Files; it counts as having it")
     writable = without_hot != "s3-files" or draft.region.s3_files is not False
     hot, rule = _hot_tier(draft, s3, writable=writable)
-    _explain_hot_tier(draft, s3, hot, rule)
+    if draft.told:
+        _explain_hot_tier(draft, s3, hot, rule)
     if workload.file_access != "auto":
         access: FileAccess = workload.file_access
     elif hot == "none":
         access = without_hot
     else:
         access = "mountpoint" if posix else "none"
-    _explain_file_access(draft, hot, access)
+    if draft.told:
+        _explain_file_access(draft, hot, access)
     _refuse_impossible(draft, hot, access, posix=posix, read_write=read_write)
     return TierChoice(
         tiers=Tiers(data_lake=True, hot=hot, file_access=access),

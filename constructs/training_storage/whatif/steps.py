@@ -111,7 +111,7 @@ def _not_possible(option: Candidate, reason: str) -> Step:
 
 
 def _missed(plan: Plan, other: Plan, option: Candidate) -> tuple[str, ...]:
-    """Return the shortfalls that a step has and the plan has not, and those of the plan that a smaller one makes larger."""
+    """Return the shortfalls that the plan has not, and those of the plan that a smaller file system makes larger."""
     known = {warning.id: warning.message for warning in plan.warnings}
     smaller = option.kind != "tier" and option.direction == "down"
     return tuple(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from training_storage.catalog import Catalog, default_catalog
 from training_storage.errors import PlanError, Problem, WorkloadError
-from training_storage.planner.planning import plan as make_plan
+from training_storage.planner.planning import plan_figures
 from training_storage.units import Duration
 from training_storage.whatif.fields import NumericField, Quantity, find_field, refuse_conflict
 from training_storage.whatif.figures import figures_of
@@ -109,7 +109,7 @@ class _Answers:
         figures: Figures | None = None
         problems: tuple[Problem, ...] = ()
         try:
-            made = make_plan(self._variations.at(value), catalog=self._catalog, run_length=self._run_length)
+            made = plan_figures(self._variations.at(value), catalog=self._catalog, run_length=self._run_length)
         except WorkloadError as error:
             self.refused_files += 1
             problems = error.problems
