@@ -199,6 +199,18 @@ def test_latency_that_binds_shows_in_the_wait_and_in_the_ratio() -> None:
     assert found.run_input.wait_fraction == figure(found, "data_wait_fraction").simulated
 
 
+def test_reads_that_are_not_exact_make_the_ratio_not_exact() -> None:
+    # One read in flight, whose bytes take as long as its first byte.
+    alone = {"dataset.loader": {"workers_per_accelerator": 1, "prefetch": 1}, "hot_tier": "express"}
+    fast = {"dataset.interface": "object", "dataset.read_rate": {"per_accelerator": "20 GB/s"}, "checkpoints": SAVES}
+    found = simulate(planned({**alone, **fast}), run_length=DAYS)
+    reads, ratio = figure(found, "delivered_mb_per_s"), figure(found, "effective_training_time_ratio")
+    assert abs(ratio.difference) > 0.05
+    assert not reads.exact
+    assert not ratio.exact
+    assert ratio.because == f"the data delivered is not: {reads.because}"
+
+
 def test_saves_that_starve_reads_are_flagged_with_both_ends() -> None:
     found = simulate(planned(SHARED), run_length=DAYS)
     ratio, wait = figure(found, "effective_training_time_ratio"), figure(found, "data_wait_with_saves_fraction")

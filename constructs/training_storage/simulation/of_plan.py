@@ -60,7 +60,9 @@ def simulate(
     results: list[RunResult] = []
     if given is not None:
         results = _runs(given, seed, _part(progress, 0.2, 1.0))
-        figures += _run_figures(plan, given, results)
+        figures += _run_figures(
+            plan, given, results, "" if pipeline is None else closed_forms.delivered_claim(pipeline)
+        )
         _explain(plan, given, results, seed, notes)
     ratios = sorted(each.effective_training_time_ratio for each in results)
     return Simulation(
@@ -155,7 +157,10 @@ def _pipeline_figures(plan: Plan, given: PipelineInput, measured: PipelineResult
     )
 
 
-def _run_figures(plan: Plan, given: RunInput, results: Sequence[RunResult]) -> Iterable[Figure]:
+def _run_figures(
+    plan: Plan, given: RunInput, results: Sequence[RunResult], reads_claim: str
+) -> Iterable[Figure]:  # fmt: skip
+    """Yield the figures of a run; ``reads_claim`` says why the reads are not exact that let it train so fast."""
     predicted = plan.prediction
     short = ""
     if given.run_s < _FEWEST_CYCLES * given.cycle_s:
@@ -169,6 +174,8 @@ def _run_figures(plan: Plan, given: RunInput, results: Sequence[RunResult]) -> I
         )
     cycle_claim = short or closed_forms.cycle_claim(given)
     claim = short or closed_forms.effective_claim(given)
+    if not claim and reads_claim and (predicted.data_wait_fraction or given.wait_fraction):
+        claim = f"the data delivered is not: {reads_claim}"
     if predicted.checkpoint_stall_fraction is not None and not given.asynchronous:
         yield _figure(
             "checkpoint_stall_fraction",
