@@ -29,8 +29,9 @@ from training_storage.whatif import BreakEven, break_even, steps, sweep
 
 
 def test_amounts_never_round_to_nothing_and_shares_never_to_all() -> None:
-    assert [money(each) for each in (0.0, 1234.5, 0.005, 0.0049, 0.00123456, 1e-9)] == [
-        "0.00", "1,234.50", "0.01", "0.0049", "0.0012", "under 0.000001",
+    amounts = (0.0, 1234.5, 0.1, 0.0949, 0.045, 0.005, 0.00123456, 1e-9)
+    assert [money(each) for each in amounts] == [
+        "0.00", "1,234.50", "0.10", "0.095", "0.045", "0.005", "0.0012", "under 0.000001",
     ]  # fmt: skip
     assert [usd(each) for each in (0.0, -0.0, 99.994, 100.0, 735.4, 0.0012)] == [
         "0 USD", "0 USD", "99.99 USD", "100 USD", "735 USD", "0.0012 USD",

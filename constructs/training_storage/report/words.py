@@ -23,7 +23,7 @@ _UNSEEN: Final = re.compile(
 
 
 def usd(value: float) -> str:
-    """Return an amount: none of its cents above 100, two digits of what is below a cent.
+    """Return an amount: none of its cents above 100, two digits of what is below ten cents.
 
     Args:
         value: USD.
@@ -32,12 +32,12 @@ def usd(value: float) -> str:
 
 
 def money(value: float) -> str:
-    """Return an amount as a bill has it, with its cents; two digits of what is below a cent.
+    """Return an amount as a bill has it, with its cents; two digits of what is below ten cents.
 
     Args:
         value: USD.
     """
-    if value == 0 or abs(value) >= 0.005:
+    if value == 0 or abs(value) >= 0.095:  # half a cent is no cent, and 4.5 are no 4
         return f"{value + 0.0:,.2f}"
     return decimal(value, 2) if abs(value) >= _SMALLEST_USD else f"under {decimal(_SMALLEST_USD, 1)}"
 
