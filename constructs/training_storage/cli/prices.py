@@ -38,7 +38,7 @@ _REFRESH = "write a catalog file with the prices of a region from the AWS Price 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare both actions and their arguments."""
     actions = parser.add_subparsers(metavar="ACTION", dest="action", required=True)
-    show = actions.add_parser("show", help=_SHOW, description=_SHOW[:1].upper() + _SHOW[1:])
+    show = actions.add_parser("show", help=_SHOW, description=f"{_SHOW[:1].upper()}{_SHOW[1:]}.")
     show.add_argument("--region", type=region, default="us-east-1", help="region of the rows (default: us-east-1)")
     show.add_argument(
         "--catalog",
@@ -52,7 +52,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     refresh = actions.add_parser(
         "refresh",
         help=_REFRESH,
-        description=f"{_REFRESH[:1].upper()}{_REFRESH[1:]}. The caller needs pricing:GetProducts.",
+        description=f"{_REFRESH[:1].upper()}{_REFRESH[1:]}. The caller needs pricing:GetProducts.\n"
+        "Where AWS refuses, or the command is interrupted, nothing is written.",
     )
     refresh.add_argument("--region", type=region, required=True, help="region of the prices")
     refresh.add_argument(
