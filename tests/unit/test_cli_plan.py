@@ -112,10 +112,10 @@ def test_without_options_json_is_the_plan_alone(capsys: pytest.CaptureFixture[st
 
 
 def test_a_sweep_stands_in_place_of_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
-    text = out(capsys, EXAMPLE, "--sweep", "instance_count=1..128")
-    assert text == render_sweep(sweep(load_workload(EXAMPLE), "instance_count", "1..128"), width=100)
-    assert text.startswith("llama3-70b: compute.instance_count from 1 to 128, 128 values")
-    assert "hot tier: Lustre at 1, S3 alone from 2 to 16, Lustre from 17 to 128" in text
+    text = out(capsys, EXAMPLE, "--sweep", "instance_count=1..64")
+    assert text == render_sweep(sweep(load_workload(EXAMPLE), "instance_count", "1..64"), width=100)
+    assert text.startswith("llama3-70b: compute.instance_count from 1 to 64, 64 values")
+    assert "hot tier: Lustre at 1, S3 alone from 2 to 16, Lustre from 17 to 64" in text
 
 
 def test_a_sweep_as_json_stands_beside_the_plan(capsys: pytest.CaptureFixture[str]) -> None:
@@ -234,13 +234,11 @@ def test_a_simulation_as_json_stands_beside_the_plan(capsys: pytest.CaptureFixtu
 # --format html
 
 
-def test_a_report_goes_to_a_file_or_to_standard_output(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_goes_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib")
     file = tmp_path / "report.html"
-    assert out(capsys, VISION, "--format", "html", "-o", str(file)) == ""
-    page = file.read_text(encoding="utf-8")
-    assert page.startswith("<!DOCTYPE html>")
-    assert out(capsys, VISION, "--format", "html") == page
+    assert out(capsys, VISION, "--format", "html", "-o", str(file), "--sweep", "instance_count=1,32") == ""
+    assert file.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 
 def test_a_report_gets_steps_and_the_sweep_that_is_asked_for(

@@ -56,12 +56,19 @@ def planned_or_none(data: Data) -> Plan | None:
 
 @settings(_SETTINGS, max_examples=80)
 @given(workload_dicts())
-def test_one_step_up_never_raises_the_wait(data: Data) -> None:
+def test_one_step_up_never_raises_the_wait_and_verdicts_follow_from_the_figures(data: Data) -> None:
     made = planned_or_none(data)
     assume(made is not None)
     assert made is not None
+    found = steps(made)
+    check_waits(made, found)
+    check_verdicts(found)
+
+
+def check_waits(made: Plan, found: tuple[Step, ...]) -> None:
+    """No step up in throughput or capacity waits longer in any way, or delivers less."""
     before = made.prediction
-    for each in steps(made):
+    for each in found:
         if each.kind == "tier" or each.direction != "up" or each.plan is None or each.difference is None:
             continue
         after = each.plan.prediction
@@ -126,13 +133,9 @@ def check_one_step(made: Plan, each: Step) -> None:
             assert after.per_unit_storage_throughput * way > before.per_unit_storage_throughput * way
 
 
-@settings(_SETTINGS, max_examples=80)
-@given(workload_dicts())
-def test_verdicts_follow_from_the_figures(data: Data) -> None:
-    made = planned_or_none(data)
-    assume(made is not None)
-    assert made is not None
-    for each in steps(made):
+def check_verdicts(all_steps: tuple[Step, ...]) -> None:
+    """The verdict is the one that storage, lost time and their sum give."""
+    for each in all_steps:
         found = each.difference
         if found is None:
             continue
