@@ -143,6 +143,4 @@ class MissingExtraError(TrainingStorageError):
     def __init__(self, what: str, extra: str, module: str) -> None:
         self.extra = extra
         self.module = module
-        super().__init__(
-            f"{what} needs {module}, which is not installed; fix: pip install 'training-storage[{extra}]'"
-        )
+        super().__init__(f"{what} needs {module}, which is not installed; fix: pip install 'training-storage[{extra}]'")

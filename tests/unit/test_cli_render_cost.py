@@ -94,7 +94,7 @@ def test_amounts_that_leave_labels_no_room_stand_below_them(hours: float | None,
         for word in line.label.split():
             assert any(word in each.split() for each in text), word
     if times > 1 and hours == 1e8:
-        amount = f"    {usd(lines[0].run)} a run of 100,000,000 h"
+        amount = f"    {usd(lines[0].run)} a run of 4,166,667 d"
         assert text[text.index(amount) - 1] == f"    {usd(lines[0].hourly)} an hour"
         assert text[text.index(amount) + 1] == f"    {usd(lines[0].monthly)} a month"
 
@@ -162,7 +162,8 @@ AFTER = AfterRun(keep_hourly=8.28, keep_monthly=6048.0, reload_usd=55.5, reload_
         (
             {},
             "keeping the hot tier costs 8.28 USD an hour; releasing it and loading the data again costs 55.50 USD and "
-            "takes 4.2 h before the next run: release it where the next run is more than 6.7 h away",
+            "takes 4.2 h before the next run, besides making it anew: release it where the next run is more than 6.7 h "
+            "away",
         ),
         (
             {"reload_s": None},

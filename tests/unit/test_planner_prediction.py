@@ -475,6 +475,7 @@ def test_what_is_lost_is_all_that_is_no_progress() -> None:
     assert seen.effective_training_time_ratio is not None
     # 4 p5.48xlarge of 55.04 USD.
     assert seen.lost_gpu_usd_per_hour == pytest.approx((1 - seen.effective_training_time_ratio) * 4 * 55.04)
+    assert seen.lost_gpu_usd_per_hour is not None
     assert seen.idle_gpu_usd_per_hour is not None
     assert seen.lost_gpu_usd_per_hour > seen.idle_gpu_usd_per_hour
     assert planned(ON_LUSTRE).prediction.lost_gpu_usd_per_hour is None

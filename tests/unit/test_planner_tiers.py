@@ -289,6 +289,62 @@ def test_s3_would_serve_says_both_costs_by_the_bills(changes: dict[str, Any]) ->
     assert [each.option for each in made.decisions if each.rule == "mountpoint.cache"].count("nvme") <= 1
 
 
+SMALL_FILES: dict[str, Any] = {
+    "compute.instance_count": 8,
+    "dataset.size": "20 TB",
+    "dataset.file_count": None,
+    "dataset.average_file_size": "2 MB",
+    "dataset.read_rate": {"per_accelerator": "60 MB/s"},
+}
+"""1,920 opens a second: S3 serves them, and a LIST and a HEAD of each cost more than a file system."""
+
+
+def test_requests_that_cost_more_than_a_file_system_are_named_with_both_bills() -> None:
+    made, with_lustre = planned(SMALL_FILES), planned({**SMALL_FILES, "hot_tier": "lustre"})
+    assert made.tiers.hot == "none"
+    ours, theirs = made.cost.storage_monthly, with_lustre.cost.storage_monthly
+    assert ours is not None
+    assert theirs is not None
+    assert theirs < ours
+    text = warning(made, "lustre-would-be-cheaper")
+    assert f"are {ours:,.0f} USD a month, " in text
+    assert f"hot_tier: lustre they would be {theirs:,.0f} USD a month" in text
+    assert not any("hot tier" in each and "lustre" in each for each in made.assumptions)
+    assert {each.rule for each in made.decisions}.isdisjoint({"lustre.configuration", "lustre.efa"})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"dataset.average_file_size": "100 MB"},  # few requests
+        {"hot_tier": "none"},  # asked for
+        {"hot_tier": "lustre"},
+        {"region": "us-east-2", "availability_zone_id": "use2-az1"},  # requests have no price
+        {"dataset.size": "3000 TB"},  # a file system that holds them costs more
+    ],
+)
+def test_nothing_is_said_of_a_file_system_that_is_not_cheaper(changes: dict[str, Any]) -> None:
+    assert "lustre-would-be-cheaper" not in warning_ids(planned({**SMALL_FILES, **changes}))
+
+
+def test_saves_that_stay_on_the_nodes_are_warned_of() -> None:
+    made = planned({"checkpoints": SAVES})
+    assert made.paths.checkpoints == "/opt/dlami/nvme/checkpoints"
+    assert "/opt/dlami/nvme/checkpoints" in warning(made, "saves-on-nodes")
+    for changes in (
+        {},
+        {"checkpoints": SAVES, "hot_tier": "lustre"},
+        {"checkpoints": SAVES, "dataset.interface": "object"},
+    ):
+        assert "saves-on-nodes" not in warning_ids(planned(changes))
+
+
+def test_requests_of_one_prefix_are_an_assumption_where_they_decide() -> None:
+    many = {**SMALL_FILES, "dataset.average_file_size": "200 KB"}
+    assert any("one prefix of the bucket, which serves 5,500" in each for each in planned(many).assumptions)
+    assert not any("one prefix of the bucket" in each for each in planned(SMALL_FILES).assumptions)
+
+
 def test_s3_would_serve_knows_no_cost_where_a_line_has_no_price() -> None:
     # The region has rows of Lustre and none of S3: a part of the bill is no cost to compare.
     there = {"region": "us-east-2", "availability_zone_id": "use2-az1", "compute.instance_count": 17}

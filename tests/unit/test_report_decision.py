@@ -9,6 +9,7 @@ import pytest
 
 from tests.unit._planner import SAVES, planned
 from training_storage.planner import Plan, plan
+from training_storage.planner.words import seconds
 from training_storage.report.figures import prediction_table
 from training_storage.report.money import cost_table
 from training_storage.report.outlook import step_table
@@ -66,6 +67,27 @@ def test_saves_say_whether_they_stall(asynchronous: bool, text: str) -> None:
     assert text in said(planned({"checkpoints": SAVES | {"asynchronous": asynchronous}}))
 
 
+def test_a_longer_first_pass_says_what_loading_ahead_saves() -> None:
+    # 1.3 million files of 100 KB: 5,500 requests a second bring 550 MB/s of the 1,000 that are read.
+    slow = {
+        "hot_tier": "lustre",
+        "dataset.size": "130 GB",
+        "dataset.file_count": 1_300_000,
+        "dataset.read_rate": {"per_accelerator": f"{1000 / 32} MB/s"},
+    }
+    made = planned(slow)
+    first = made.prediction.first_epoch
+    assert first is not None
+    assert first.added_gpu_usd is not None
+    assert first.preload_storage_usd is not None
+    assert f"in place of {seconds(first.steady_s)}, {usd(first.added_gpu_usd)} of accelerators; loaded ahead" in said(
+        made
+    )
+    assert f"without them, it takes {usd(first.preload_storage_usd)} of storage instead" in said(made)
+    unpriced = said(planned({**slow, "region": "eu-west-1", "availability_zone_id": "euw1-az1"}))
+    assert f"in place of {seconds(first.steady_s)}." in unpriced
+
+
 def test_prices_that_are_not_known_are_counted_and_never_zero() -> None:
     made = planned({"region": "ap-southeast-1", "availability_zone_id": "apse1-az2"})
     assert made.cost.monthly is None
@@ -76,7 +98,7 @@ def test_prices_that_are_not_known_are_counted_and_never_zero() -> None:
 
 
 def test_key_figures_are_those_of_the_plan() -> None:
-    made = planned({"checkpoints": SAVES})
+    made = planned({"checkpoints": SAVES, "dataset.interface": "object"})
     shown = {name: value for name, value, _ in key_figures(made)}
     assert made.cost.storage_monthly is not None
     assert made.cost.monthly is not None
@@ -111,7 +133,7 @@ def test_a_wait_is_the_one_that_steps_and_sweep_count() -> None:
     (idle,) = [row.cells for row in table.rows if row.cells[0] == "Idle accelerators"]
     assert idle[1] == f"{usd(figures.idle_gpu_usd_per_hour)} an hour"
     assert "saves counted" in idle[2]
-    assert "saves counted" not in str(prediction_table(planned({"checkpoints": SAVES})))
+    assert "saves counted" not in str(prediction_table(planned({"checkpoints": SAVES, "dataset.interface": "object"})))
 
 
 def test_sums_that_lack_a_price_never_look_whole() -> None:
@@ -207,7 +229,7 @@ def test_advice_names_the_warnings_that_come_with_it() -> None:
 
 def test_steps_that_are_all_impossible_are_not_called_unknown() -> None:
     impossible = [replace(step("not possible"), figures=None, difference=None)] * 3
-    assert change(planned({"checkpoints": SAVES}), impossible) == (
+    assert change(planned({"checkpoints": SAVES, "dataset.interface": "object"}), impossible) == (
         "Nothing by a step: none up or down in throughput, capacity or tier is possible."
     )
     unpriced = planned({"region": "ap-southeast-1", "availability_zone_id": "apse1-az2"})
@@ -231,7 +253,7 @@ def test_what_cannot_be_judged_is_said() -> None:
 
 
 def test_warnings_come_before_all_is_well() -> None:
-    quiet, loud = planned({"checkpoints": SAVES}), planned()
+    quiet, loud = planned({"checkpoints": SAVES, "dataset.interface": "object"}), planned()
     assert quiet.warnings == ()
     assert loud.warnings
     assert change(quiet, []) == "Nothing: the plan covers what is asked for."

@@ -152,6 +152,9 @@ def test_a_sweep_says_where_the_tier_changes_and_why_there_is_no_plan() -> None:
     assert f"with 2 values of compute.instance_count, each planned by itself, and {added} more to" in sweep_scope(
         crowded
     )
+    assert sweep_scope(found).endswith("; what lies between two of them was not looked at.")
+    every = sweep(planned().workload, "instance_count", "3..6")
+    assert sweep_scope(every) == "The same workload with 4 values of compute.instance_count, each planned by itself."
     assert "with 1 value of" in sweep_scope(replace(found, points=found.points[:1]))
     none = replace(found, points=tuple(replace(each, figures=None) for each in found.points))
     assert sweep_words(none) == "There is a plan for none of these values."

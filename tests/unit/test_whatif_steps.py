@@ -421,6 +421,13 @@ def test_what_is_paid_once_speaks_against_a_step_where_it_outweighs_the_hours() 
     assert said
 
 
+@pytest.mark.parametrize("interface", ["posix", "object"])
+def test_posix_code_misses_a_file_system_on_s3_express(interface: str) -> None:
+    found = tier(planned({"hot_tier": "lustre", "dataset.interface": interface}), "express")
+    named = [each for each in found.misses if "POSIX code needs a file system" in each]
+    assert len(named) == (1 if interface == "posix" else 0)
+
+
 def test_shortfalls_of_a_cheaper_step_stand_beside_its_verdict() -> None:
     saves = {"size": "1 TiB", "asynchronous": True, "interval": "12h", "max_write_time": "1h", "max_restore_time": "1m"}
     made = planned({**LUSTRE, "dataset.size": "100 GB", "checkpoints": saves})

@@ -82,7 +82,7 @@ def _refresh(region: str) -> str:
 
 def _rows(cost: Cost) -> Iterator[tuple[str, tuple[str, ...]]]:
     with_run = cost.run_h is not None
-    yield "", _columns("an hour", f"a run of {number(cost.run_h or 0)} h", "a month", with_run)
+    yield "", _columns("an hour", f"a run of {seconds((cost.run_h or 0) * 3600)}", "a month", with_run)
     for group, name in (("storage", "storage, requests and network"), ("compute", "")):
         lines = [line for line in cost.lines if line.group == group]
         for line in lines:
@@ -134,7 +134,7 @@ def _after_run(after: AfterRun) -> str:
     else:
         release.append(f"costs {usd(after.reload_usd)} USD")
     if after.reload_s is not None:
-        release.append(f"and takes {seconds(after.reload_s)} before the next run")
+        release.append(f"and takes {seconds(after.reload_s)} before the next run, besides making it anew")
     advice = ""
     if after.break_even_h is not None:
         advice = f": release it where the next run is more than {seconds(after.break_even_h * 3600)} away"

@@ -96,6 +96,13 @@ def plan_node(draft: Draft, tiers: Tiers, lustre: LustrePlan | None) -> NodePlan
             f"scratch_size asks for {gib(workload.scratch_size.gib)} on Lustre, and there is no Lustre: temporary "
             f"results have local NVMe only ({gib(draft.facts.local_nvme_gb * GB / GIB)} an instance)",
         )
+    if paths.checkpoints is not None and paths.checkpoints.startswith(NVME) and draft.needs.saves is not None:
+        draft.warn(
+            "saves-on-nodes",
+            f"POSIX code saves to {paths.checkpoints} on local NVMe, which is gone with its node, and nothing that is "
+            "deployed copies from there: have the job upload finished checkpoints to checkpoints/ of the data lake. "
+            "Save and restore times and the bill count the whole way to S3",
+        )
     shared = _shared_cache(draft, tiers) if any(mount.options.get("cache") == "express" for mount in mounts) else None
     return NodePlan(mounts=tuple(mounts), paths=paths, s3_files=s3_files, shared_cache=shared)
 

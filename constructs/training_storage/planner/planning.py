@@ -25,7 +25,7 @@ from training_storage.planner.warnings import (
     warn_unused,
 )
 from training_storage.planner.words import number
-from training_storage.planner.would_serve import warn_would_serve
+from training_storage.planner.would_serve import warn_lustre_cheaper, warn_would_serve
 from training_storage.units import Duration
 from training_storage.workload.model import Workload
 
@@ -104,6 +104,7 @@ def _plan(workload: Workload, catalog: Catalog | None, run_length: Duration | No
     )
     cost = estimate(draft, parts, run_h=_run_h(workload, run_length))
     warn_would_serve(draft, choice, cost)
+    warn_lustre_cheaper(draft, choice, cost)
     return Plan(
         workload=workload,
         region_partition=region.partition,

@@ -61,7 +61,8 @@ def choose_tiers(draft: Draft) -> TierChoice:
     writable = without_hot != "s3-files" or draft.region.s3_files is not False
     hot, rule = _hot_tier(draft, s3, writable=writable)
     if draft.told:
-        _explain_hot_tier(draft, s3, hot, rule)
+        _assume_one_prefix(draft, s3)
+    _explain_hot_tier(draft, s3, hot, rule)
     if workload.file_access != "auto":
         access: FileAccess = workload.file_access
     elif hot == "none":
@@ -98,6 +99,17 @@ def _access_without_hot_tier(draft: Draft) -> FileAccess:
     if workload.dataset.interface == "object":
         return "none"
     return "s3-files" if workload.dataset.access == "read-write" else "mountpoint"
+
+
+def _assume_one_prefix(draft: Draft, s3: S3Supply) -> None:
+    """Say on what the number of requests rests, where it decides: S3 splits a bucket by itself as prefixes grow hot."""
+    if any(each.gap == "opens" for each in s3.shortfalls):
+        rates = draft.catalog.object_storage
+        draft.assume(
+            f"the data set counts as one prefix of the bucket, which serves {rates.get_requests_per_s_per_prefix:,} "
+            "requests a second at least; S3 serves more once it has split a tree of several prefixes, when and how far "
+            "is not published"
+        )
 
 
 def _zone_has_express(draft: Draft) -> bool:

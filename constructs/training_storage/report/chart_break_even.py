@@ -1,4 +1,4 @@
-"""Break-even: storage and waiting accelerators of the plan and of one step, over the reads that the fleet asks for."""
+"""Break-even: storage and lost accelerator time of the plan and of one step, over the reads that the fleet asks for."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _LEADING: Final = 19.0
 _ROOM: Final = 2.2
-"""The axis ends at so many times the dearest point that matters: waiting accelerators cost far more than storage, and
+"""The axis ends at so many times the dearest point that matters: accelerators that wait cost far more than storage, and
 the whole range would press everything else flat."""
 
 
@@ -35,7 +35,7 @@ def break_even_chart(found: BreakEven, number_of: int) -> Chart:
     asked = "" if found.read_mb_per_s is None else f" This workload reads {mb_per_s(found.read_mb_per_s)}."
     return base.chart(
         f"break-even-{number_of}",
-        f"Storage and waiting accelerators, USD an hour: this plan beside {found.step}",
+        f"Storage and lost accelerator time, USD an hour: this plan beside {found.step}",
         f"{said}; looked at from 0 to {mb_per_s(found.up_to_mb_per_s)}.{asked}",
         lambda variant: _draw(variant, found),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from training_storage.planner.words import listed, mb_per_s, number
@@ -93,7 +94,7 @@ def point_table(found: BreakEven) -> Table | None:
         for index, point in enumerate(found.points)
         if index % every == 0 or index == len(found.points) - 1 or point.read_mb_per_s in marks
     ]
-    return table(f"Storage and waiting accelerators: this plan beside {found.step}", columns, rows)
+    return table(f"Storage and lost accelerator time: this plan beside {found.step}", columns, rows)
 
 
 def undrawn_words(found: Sequence[tuple[Step, BreakEven]]) -> str:
@@ -169,7 +170,18 @@ def sweep_scope(sweep: Sweep) -> str:
     more = len(sweep.points) - asked
     values = f"{number(asked)} value{'' if asked == 1 else 's'} of {sweep.field}, each planned by itself"
     borders = f", and {number(more)} more to find where the answer changes" if more else ""
-    return f"The same workload with {values}{borders}; what lies between two of them was not looked at."
+    rest = "" if _every_count(sweep) else "; what lies between two of them was not looked at"
+    return f"The same workload with {values}{borders}{rest}."
+
+
+def _every_count(sweep: Sweep) -> bool:
+    """Whether nothing lies between two values: counts one after the other."""
+    values = [point.value for point in sweep.points]
+    return (
+        not sweep.unit
+        and all(float(value).is_integer() for value in values)
+        and all(after - before <= 1 for before, after in pairwise(values))
+    )
 
 
 def sweep_words(sweep: Sweep) -> str:

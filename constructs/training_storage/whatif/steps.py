@@ -114,11 +114,15 @@ def _missed(plan: Plan, other: Plan, option: Candidate) -> tuple[str, ...]:
     """Return the shortfalls that the plan has not, and those of the plan that a smaller file system makes larger."""
     known = {warning.id: warning.message for warning in plan.warnings}
     smaller = option.kind != "tier" and option.direction == "down"
-    return tuple(
+    found = tuple(
         warning.message
         for warning in other.warnings
         if warning.id in _SHORTFALLS and (warning.id not in known or (smaller and warning.message != known[warning.id]))
     )
+    if other.tiers.hot == "express" != plan.tiers.hot and plan.workload.dataset.interface == "posix":
+        # The planner never takes it for such code: a mount of one bucket is no file system, whatever its rates are.
+        found += ("POSIX code needs a file system, and would have one directory bucket as files",)
+    return found
 
 
 def _named(figures: Figures) -> str:
