@@ -182,7 +182,7 @@ class Journal:
         try:
             for start in range(0, len(segments), 4 * threads):  # so many are in memory at once
                 some = segments[start : start + 4 * threads]
-                for item, lines in zip(some, readers.map(self._read, some), strict=True):
+                for item, lines in zip(some, readers.in_order(self._read, some), strict=True):
                     run_id = str(item["Key"]).rpartition("/")[2].rpartition("-")[0]
                     for line in lines:
                         match line:

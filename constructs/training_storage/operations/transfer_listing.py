@@ -149,7 +149,7 @@ def _read_all(
 
     readers = PartThreads(min(8, len(places)))  # an interrupted process does not wait for these
     try:
-        for _ in readers.map(read, range(len(places))):
+        for _ in readers.in_order(read, range(len(places))):
             pass
     finally:
         stopped.set()

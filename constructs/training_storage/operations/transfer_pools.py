@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
+from concurrent.futures import wait as wait_for
 from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -25,6 +26,7 @@ Answer = list[Any]
 for what a process had taken that died."""
 
 ENTRIES_A_LINE: Final = 16
+_TURN_S: Final = 0.2
 
 
 class Pool(Protocol):
@@ -118,6 +120,16 @@ class PartThreads(Executor):
 
         self._calls.put(call)
         return future
+
+    def in_order(self, fn: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
+        """Call ``fn`` with each item and yield what it returns, in the order of the items.
+
+        Waits in turns: a signal that comes just before a wait is only seen when the wait ends.
+        """
+        for future in [self.submit(fn, item) for item in items]:
+            while not wait_for([future], timeout=_TURN_S).done:
+                pass
+            yield future.result()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002 - as its base has it
         """End the threads after what was submitted."""
