@@ -102,18 +102,18 @@ def test_a_sample_of_plans_synthesizes(data: dict[str, Any]) -> None:
 
 
 @pytest.mark.slow
-@settings(RANDOM, max_examples=1200)
+@settings(RANDOM, max_examples=600)
 @given(workload_dicts())
-def test_twelve_hundred_good_files(data: dict[str, Any]) -> None:
+def test_six_hundred_good_files(data: dict[str, Any]) -> None:
     made = answer(data)
     if isinstance(made, Plan):
         assert_legal(made)
 
 
 @pytest.mark.slow
-@settings(RANDOM, max_examples=1200)
+@settings(RANDOM, max_examples=600)
 @given(broken_workload_dicts())
-def test_twelve_hundred_broken_files(data: Any) -> None:
+def test_six_hundred_broken_files(data: Any) -> None:
     made = answer(data)
     if isinstance(made, Plan):
         assert_legal(made)
