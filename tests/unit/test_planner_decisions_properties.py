@@ -371,9 +371,9 @@ def test_planning_leaves_the_catalog_as_it_was() -> None:
 def test_a_plan_cannot_be_changed() -> None:
     done = planned()
     with pytest.raises(AttributeError):
-        done.cost.lines[0].monthly = 0.0  # type: ignore[misc]
+        done.cost.lines[0].monthly = 0.0  # type: ignore[misc]  # frozen
     with pytest.raises(AttributeError):
-        done.prediction.mtbf_h = 0.0  # type: ignore[misc]
+        done.prediction.mtbf_h = 0.0  # type: ignore[misc]  # frozen
 
 
 DIGEST = """

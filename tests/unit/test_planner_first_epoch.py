@@ -44,8 +44,8 @@ def test_small_files_come_slower_than_they_are_read() -> None:
 def test_loading_ahead_costs_the_file_system_for_as_long() -> None:
     found = first({})
     # 12,800 opens a second ask for 6,400 metadata IOPS: 12,000, of which 6,000 are above AUTOMATIC.
-    storage = 9600 * CATALOG.prices.rows[("us-east-1", "lustre.PERSISTENT_2.SSD.250")].usd  # type: ignore[operator]
-    metadata = 6000 * CATALOG.prices.rows[("us-east-1", "lustre.metadata_iops")].usd  # type: ignore[operator]
+    storage = 9600 * CATALOG.prices.rows[("us-east-1", "lustre.PERSISTENT_2.SSD.250")].usd  # type: ignore[operator]  # both are priced
+    metadata = 6000 * CATALOG.prices.rows[("us-east-1", "lustre.metadata_iops")].usd  # type: ignore[operator]  # both are priced
     assert found.preload_s == pytest.approx(2e6 / 550)
     assert found.preload_storage_usd == pytest.approx(2e6 / 550 / 3600 * (storage + metadata) / 730)
 

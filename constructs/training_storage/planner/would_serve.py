@@ -8,11 +8,11 @@ from training_storage.planner.cost import Parts, estimate
 from training_storage.planner.draft import RANKING_REGION, Draft
 from training_storage.planner.links import plan_links
 from training_storage.planner.lustre_plan import plan_lustre
-from training_storage.planner.model import FileAccess, HotTier
+from training_storage.planner.model import FileAccess, HotTier, LustrePlan, Tiers
 from training_storage.planner.model_cost import Cost
 from training_storage.planner.mounts import plan_node
 from training_storage.planner.prediction import predict
-from training_storage.planner.supply import outcome, tightest
+from training_storage.planner.supply import Limits, outcome, tightest
 from training_storage.planner.tiers import TierChoice
 from training_storage.planner.words import percent, usd_per_month
 
@@ -94,17 +94,29 @@ def _bill_with_lustre(draft: Draft, choice: TierChoice) -> Cost | None:
     if workload.file_access != "auto":
         access = workload.file_access
     tiers = replace(choice.tiers, hot="lustre", file_access=access)
-    node = plan_node(apart, tiers, lustre.plan)
+    return _bill(apart, tiers, lustre.plan, lustre.limits)
+
+
+def _bill(apart: Draft, tiers: Tiers, lustre: LustrePlan | None, limits: Limits) -> Cost | None:
+    """Return the bill of other tiers for the same workload; None where its nodes cannot be planned.
+
+    Args:
+        apart: A draft of its own, so that nothing of the other way is said in the plan.
+        tiers: The tiers.
+        lustre: The file system, if any.
+        limits: What they deliver.
+    """
+    node = plan_node(apart, tiers, lustre)
     if apart.problems:
         return None
     parts = Parts(
         tiers=tiers,
-        lustre=lustre.plan,
+        lustre=lustre,
         express=None,
         s3_files=node.s3_files,
         shared_cache=node.shared_cache,
         mounts=node.mounts,
-        prediction=predict(apart, lustre.limits, outcome(draft.needs, lustre.limits), lustre.plan),
+        prediction=predict(apart, limits, outcome(apart.needs, limits), lustre),
     )
     return estimate(apart, parts, run_h=None)
 
@@ -125,19 +137,7 @@ def _bill_without_hot_tier(draft: Draft, choice: TierChoice) -> Cost | None:
     """
     apart = replace(draft, problems=[], decisions=[], assumptions=[], warnings=[])
     tiers = replace(choice.tiers, hot="none", file_access=choice.access_without_hot)
-    node = plan_node(apart, tiers, None)
-    if apart.problems:
-        return None
-    parts = Parts(
-        tiers=tiers,
-        lustre=None,
-        express=None,
-        s3_files=node.s3_files,
-        shared_cache=node.shared_cache,
-        mounts=node.mounts,
-        prediction=predict(apart, choice.s3.limits, choice.s3.outcome, None),
-    )
-    return estimate(apart, parts, run_h=None)
+    return _bill(apart, tiers, None, choice.s3.limits)
 
 
 def _storage_usd(cost: Cost) -> float | None:
