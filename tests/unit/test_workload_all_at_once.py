@@ -151,6 +151,22 @@ def test_hdd_alone_is_persistent_1() -> None:
 # What can be read of a section.
 
 
+@pytest.mark.parametrize(
+    ("wrong", "path"),
+    [
+        ({"lustre": {"links": {}}}, "lustre.links"),  # one in place of a list
+        ({"lustre": {"links": {"path": "/a", "source": "s3://b/c/"}}}, "lustre.links"),
+        ({"lustre": [{"links": []}]}, "lustre"),  # a list in place of one
+        ({"compute": [{"instance_type": "p5.48xlarge"}]}, "compute"),
+        ({"express": []}, "express"),
+    ],
+)
+def test_one_in_place_of_several_and_several_in_place_of_one_are_problems(wrong: dict[str, Any], path: str) -> None:
+    with pytest.raises(WorkloadError) as error:
+        workload_from_dict({**data(), "monitoring": {"enabled": 7}, **wrong})
+    assert {path, "monitoring.enabled"} <= {problem.path for problem in error.value.problems}
+
+
 def test_what_is_not_given_has_its_default() -> None:
     assert Lustre.readable(None) == Lustre()
     assert Lustre.readable({"compression": "zstd"}).file_system_type_version == "2.15"

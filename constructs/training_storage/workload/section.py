@@ -86,9 +86,9 @@ class Field:
         except Refused:
             if self.section is None:
                 return None
-        if isinstance(value, list | tuple):
-            return tuple(map(self.section.readable, value))
-        return self.section.readable(value) if isinstance(value, Mapping) else None
+        if self.read == self.section.read:
+            return self.section.readable(value) if isinstance(value, Mapping) else None
+        return tuple(map(self.section.readable, value)) if isinstance(value, list | tuple) else None
 
 
 def item(
