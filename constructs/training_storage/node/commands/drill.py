@@ -1,0 +1,171 @@
+"""``agent drill``: read a checkpoint back from the hot tier and from the lake, and say how long it took."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from typing import Any, Callable
+
+from .. import drill
+from ..aws import Aws
+from ..checkpoints import records
+from ..checkpoints.layouts import find_checkpoints
+from ..checkpoints.model import Checkpoint, Record
+from ..checkpoints.tree import BucketTree, LocalTree
+from ..errors import Refusal
+from ..roots import rooted
+from ..settings import Settings
+
+HELP = "read a checkpoint back from the hot tier and from the lake, and time it"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the arguments."""
+    parser.add_argument("--path", default="", help="checkpoint below the checkpoint folder; left out: the newest")
+    parser.add_argument("--source", choices=("hot", "lake", "both"), default="both", help="where to read")
+    parser.add_argument("--share", default="0/1", help="which of several nodes this is, as NUMBER/NODES, from 0")
+    parser.add_argument("--threads", type=int, default=drill.THREADS, help="readers at once on this node")
+
+
+def run(
+    arguments: argparse.Namespace, settings: Settings, aws: Aws, progress: Callable[[dict[str, Any]], None]
+) -> dict[str, Any]:
+    """Read, time, emit the metric, and return what was measured.
+
+    Raises:
+        Refusal: There is no checkpoint to read, or an argument says nothing.
+    """
+    share, shares = _share(arguments.share)
+    if arguments.threads < 1:
+        raise Refusal(f"--threads is {arguments.threads}; allowed: 1 or more")
+    readings: dict[str, Any] = {}
+    skipped: dict[str, str] = {}
+    path = arguments.path.strip("/")
+    for source in ("hot", "lake"):
+        if arguments.source not in (source, "both"):
+            continue
+        counted = _Counter(source, progress)
+        try:
+            found, reading = (_hot if source == "hot" else _lake)(
+                settings, aws, path, share, shares, arguments.threads, counted
+            )
+        except Refusal as refusal:
+            if arguments.source != "both":
+                raise
+            skipped[source] = str(refusal)
+            continue
+        readings[source] = {**found, **reading.to_dict(), "metric": _emitted(aws, settings, source, reading.seconds)}
+    if not readings:
+        raise Refusal("; ".join(skipped.values()))
+    return {
+        "share": share,
+        "shares": shares,
+        "restore_readers": settings.restore_readers,
+        "max_restore_s": settings.max_restore_s,
+        "readings": readings,
+        "skipped": skipped,
+    }
+
+
+class _Counter:
+    def __init__(self, source: str, progress: Callable[[dict[str, Any]], None]) -> None:
+        self._source, self._progress, self._bytes = source, progress, 0
+
+    def __call__(self, count: int) -> None:
+        self._bytes += count
+        self._progress({"source": self._source, "bytes": self._bytes})
+
+
+def _share(text: str) -> tuple[int, int]:
+    number, _, of = text.partition("/")
+    if not (number.isdigit() and of.isdigit() and 0 <= int(number) < int(of)):
+        raise Refusal(f"--share is {text!r}; allowed: NUMBER/NODES with NUMBER from 0 and below NODES")
+    return int(number), int(of)
+
+
+def _emitted(aws: Aws, settings: Settings, source: str, seconds: float) -> str:
+    """Emit the metric; a metric that is refused is said, and is no reason to throw the measurement away."""
+    try:
+        drill.emit(aws, settings, source, seconds)
+    except Exception as error:
+        return f"not emitted: {error}"
+    return "emitted"
+
+
+def _newest(found: Sequence[Checkpoint], path: str) -> Checkpoint:
+    whole = [each for each in found if each.complete]
+    if path:
+        named = [each for each in found if each.path == path]
+        if not named:
+            raise Refusal(f"there is no checkpoint {path} on the hot tier; `checkpoints list` shows those there are")
+        if not named[0].complete:
+            raise Refusal(f"checkpoint {path} is half-written: {named[0].missing}")
+        return named[0]
+    if not whole:
+        raise Refusal("there is no complete checkpoint on the hot tier")
+    return max(whole, key=lambda each: (each.modified_ns, each.step or 0, each.path))
+
+
+def _hot(
+    settings: Settings, aws: Aws, path: str, share: int, shares: int, threads: int, on_bytes: Callable[[int], None]
+) -> tuple[dict[str, Any], drill.Reading]:
+    if settings.tier == "express":
+        tree = BucketTree(aws, settings.hot_buckets, settings.lake_prefix)
+        chosen = _newest(find_checkpoints(tree), path)
+        reading = None
+        for bucket in settings.hot_buckets:
+            files = [
+                (tree.key_of(each.path), each.size) for each in chosen.files if tree.bucket_of(each.path) == bucket
+            ]
+            pieces = drill.share_of(files, readers=settings.restore_readers, share=share, shares=shares)
+            one = drill.read_objects(aws, bucket, pieces, threads=threads, on_bytes=on_bytes)
+            # Buckets are read one after another: the sum is on the safe side.
+            reading = (
+                one
+                if reading is None
+                else drill.Reading("s3", reading.bytes + one.bytes, reading.seconds + one.seconds, None, threads)
+            )
+        if reading is None:
+            raise Refusal("the hot tier has no directory bucket")
+        return {"checkpoint": chosen.path, "size": chosen.size}, reading
+    if not settings.checkpoints:
+        raise Refusal("this workload keeps no checkpoints on a hot tier")
+    root = rooted(settings.checkpoints)
+    chosen = _newest(find_checkpoints(LocalTree(root)), path)
+    files = [(f"{root}/{each.path}", each.size) for each in chosen.files]
+    pieces = drill.share_of(files, readers=settings.restore_readers, share=share, shares=shares)
+    return {"checkpoint": chosen.path, "size": chosen.size}, drill.read_files(
+        pieces, threads=threads, on_bytes=on_bytes
+    )
+
+
+def _lake(
+    settings: Settings, aws: Aws, path: str, share: int, shares: int, threads: int, on_bytes: Callable[[int], None]
+) -> tuple[dict[str, Any], drill.Reading]:
+    found = [each for each in records.read_all(aws, settings.lake_bucket) if not path or each.path == path]
+    if not found:
+        named = f"checkpoint {path} was" if path else "no checkpoint was"
+        raise Refusal(f"{named} never promoted to the lake" if path else f"{named} promoted to the lake yet")
+    chosen: Record = max(found, key=lambda each: (each.promoted_at, each.step or 0, each.path))
+    about = {"checkpoint": chosen.path, "size": chosen.size}
+    folder = drill.lake_mount(settings)
+    if folder:
+        files = drill.files_of_record(chosen.files, folder + "/")
+        pieces = drill.share_of(files, readers=settings.restore_readers, share=share, shares=shares)
+        return about, drill.read_files(pieces, reader="mountpoint", threads=threads, on_bytes=on_bytes)
+    link = settings.link_of(settings.checkpoints) if settings.checkpoints else None
+    bucket = link.bucket if link else settings.lake_bucket
+    prefix = _prefix_of(settings)
+    files = drill.files_of_record(chosen.files, prefix)
+    pieces = drill.share_of(files, readers=settings.restore_readers, share=share, shares=shares)
+    return about, drill.read_objects(aws, bucket, pieces, threads=threads, on_bytes=on_bytes)
+
+
+def _prefix_of(settings: Settings) -> str:
+    """Return what stands before a checkpoint's path in the lake: a link may hold more than the checkpoint folder."""
+    link = settings.link_of(settings.checkpoints) if settings.checkpoints else None
+    if link is None:
+        return settings.lake_prefix
+    base = settings.mount.rstrip("/") + "/" + link.path.strip("/")
+    below = settings.checkpoints[len(base.rstrip("/")) :].strip("/")
+    return link.prefix + (below + "/" if below else "")
