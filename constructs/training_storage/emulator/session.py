@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from training_storage.emulator import _moto
 from training_storage.emulator.errors import EmulatorError, StackEvent, StackFailedError
 from training_storage.emulator.process import DEFAULT_ACCOUNT, corrected_moto, own_settings
+from training_storage.emulator.storage import Storage
 
 if TYPE_CHECKING:
     from training_storage.emulator.providers.base import Resource
@@ -69,7 +70,7 @@ class Stack:
         return {name: item for name, item in self._resources.items() if item.cf_resource_type == resource_type}
 
 
-class Emulator:
+class Emulator(Storage):
     """The emulated AWS of this process; made by ``emulator()``.
 
     Attributes:
@@ -296,87 +297,6 @@ class Emulator:
             ssm.put_parameter(Name=f"/cdk-bootstrap/{qualifier}/version", Value="30", Type="String", Overwrite=True)
         return bucket
 
-    def task_files(self, file_system_id: str, *, total: int, failed: int = 0, region: str | None = None) -> None:
-        """Say how many files later data repository tasks on a file system report, and how many of them fail.
-
-        Args:
-            file_system_id: The file system.
-            total: Files that a task counts.
-            failed: Files that it reports as failed; any makes the task end in FAILED.
-            region: Region; the emulator's when left out.
-        """
-        from moto.fsx.models import fsx_backends
-
-        from training_storage.emulator.services import fsx_repository
-
-        backend = fsx_backends[self.account][region or self.region]
-        fsx_repository.store(backend).file_counts[file_system_id] = (total, failed)
-
-    def lifecycle_works(self, bucket: str) -> bool:
-        """Say whether a directory bucket's policy lets S3 apply lifecycle rules; otherwise they do nothing.
-
-        Args:
-            bucket: Name of the directory bucket.
-
-        Raises:
-            EmulatorError: There is no such directory bucket.
-        """
-        from training_storage.emulator.services import directory_bucket_lifecycle
-
-        return directory_bucket_lifecycle.works(self._directory_bucket(bucket)[1])
-
-    def expire_objects(self, bucket: str, days: int) -> list[str]:
-        """Let the lifecycle of a directory bucket run as if everything in it were some days old.
-
-        Nothing happens where the bucket's policy does not let S3's lifecycle in, as on AWS.
-
-        Args:
-            bucket: Name of the directory bucket.
-            days: Age of all objects and of all incomplete uploads, in days.
-
-        Returns:
-            Keys of the objects that were deleted and of the uploads that were aborted.
-
-        Raises:
-            EmulatorError: There is no such directory bucket.
-        """
-        from training_storage.emulator.services import directory_bucket_lifecycle
-
-        return directory_bucket_lifecycle.expire(*self._directory_bucket(bucket), days)
-
-    def _directory_bucket(self, name: str) -> tuple[Any, Any]:
-        from moto.s3.models import s3_backends
-
-        from training_storage.emulator.services import directory_bucket_rules as rules
-
-        if name not in s3_backends.bucket_accounts or rules.zone_of(name) is None:
-            raise EmulatorError(f"there is no directory bucket {name}")
-        partition, account = s3_backends.bucket_accounts[name]
-        backend = s3_backends[account][partition]
-        return backend, backend.buckets[name]
-
-    def set_pending_exports(self, file_system_id: str, count: int, *, region: str | None = None) -> None:
-        """Say how many files of an S3 Files file system wait for export to the bucket.
-
-        While any do, the file system cannot be deleted; the metric ``PendingExports`` shows how many.
-
-        Args:
-            file_system_id: The file system, by id or ARN.
-            count: Files that wait; 0 when all is exported.
-            region: Region to look in; all of them when left out.
-
-        Raises:
-            EmulatorError: There is no such file system.
-        """
-        from training_storage.emulator.services.s3_files import s3_files_backends
-
-        key = file_system_id.rsplit("/", 1)[-1]
-        backends = [backend for account in s3_files_backends.values() for backend in account.values()]
-        found = [item for item in backends if key in item.file_systems and region in (None, item.region_name)]
-        if not found:
-            raise EmulatorError(f"there is no S3 Files file system {file_system_id}")
-        found[0].pending_exports[key] = count
-
     def _backend(self, account: str | None, region: str | None) -> Any:
         from moto.cloudformation.models import cloudformation_backends
 
@@ -408,7 +328,9 @@ def emulator(*, account: str = DEFAULT_ACCOUNT, region: str = DEFAULT_REGION) ->
         EmulatorError: The account id is none.
     """
     _moto.require()
+    from training_storage.emulator.services.fsx_files import folder
+
     if len(account) != 12 or not account.isdigit():
         raise EmulatorError(f"an account id has 12 digits, got {account!r}")
-    with own_settings(region), corrected_moto(account):
+    with own_settings(region), corrected_moto(account), folder():
         yield Emulator(account, region)

@@ -19,6 +19,7 @@ from moto.fsx.models import FileSystem, FSxBackend
 from moto.fsx.responses import FSxResponse
 
 from training_storage.emulator._moto import Patches
+from training_storage.emulator.services import fsx_files, fsx_tasks
 from training_storage.emulator.services import fsx_repository as repository
 from training_storage.emulator.services.fsx_checks import FsxError, check, find_subnet
 
@@ -57,6 +58,7 @@ def _create(original: Callable[..., FileSystem]) -> Callable[..., Any]:
         file_system.mount_name = "fsx" if _deployment(file_system) == "SCRATCH_1" else uuid.uuid4().hex[:8]
         if file_system.file_system_type == "LUSTRE":
             _check_lustre(self, file_system)
+            fsx_files.states(new)
         return file_system
 
     return create_file_system
@@ -160,7 +162,7 @@ def _delete(original: Callable[..., Any]) -> Callable[..., Any]:
     def delete_file_system(self: FSxBackend, file_system_id: str, **given: Any) -> Any:
         _get(self, file_system_id)
         store = repository.store(self)
-        links = [link for link in store.associations.values() if link["FileSystemId"] == file_system_id]
+        links = store.links(file_system_id)
         if links:
             names = ", ".join(link["AssociationId"] for link in links)
             raise FsxError(
@@ -169,13 +171,14 @@ def _delete(original: Callable[..., Any]) -> Callable[..., Any]:
         running = [
             task
             for task in store.tasks.values()
-            if task["FileSystemId"] == file_system_id and task["Lifecycle"] in ("PENDING", "EXECUTING", "CANCELING")
+            if task["FileSystemId"] == file_system_id and task["Lifecycle"] in fsx_tasks.UNFINISHED
         ]
         if running:
             names = ", ".join(task["TaskId"] for task in running)
             raise FsxError(
                 "BadRequest", f"File system '{file_system_id}' has unfinished data repository tasks: {names}"
             )
+        fsx_files.remove(file_system_id)
         return original(self, file_system_id=file_system_id, **given)
 
     return delete_file_system
@@ -195,5 +198,5 @@ def install(patches: Patches) -> None:
     patches.set(FileSystem, "to_dict", _to_dict(FileSystem.to_dict))
     patches.set(FSxResponse, "describe_file_systems", _describe(FSxResponse.describe_file_systems))
     patches.set(FSxResponse, "update_file_system", _update)
-    for name, function in repository.OPERATIONS.items():
+    for name, function in {**repository.OPERATIONS, **fsx_tasks.OPERATIONS}.items():
         patches.set(FSxResponse, name, _operation(function))
