@@ -225,6 +225,8 @@ def _checkpoints(draw: st.DrawFn) -> Data:
         "asynchronous": st.booleans(),
         "keep_hot": st.integers(1, 50),
         "promote_every": st.integers(1, 100),
+        "best": st.fixed_dictionaries({"metric": st.just("eval_loss"), "goal": st.sampled_from(["min", "max"])}),
+        "incomplete_expire_after": durations(7200, 86_400 * 7),
     }
     return out | draw(_optional({}, optional))
 
@@ -316,6 +318,7 @@ def _data_lake(draw: st.DrawFn, region: str) -> Data:
                 "versioned": st.booleans(),
                 "removal": st.sampled_from(["retain", "delete"]),
                 "checkpoints_to_infrequent_access_after": days(30),
+                "checkpoints_expire_after": days(3650),
                 "noncurrent_versions_expire_after": days(1),
                 "logs_expire_after": days(1),
             },
@@ -328,6 +331,36 @@ def _data_lake(draw: st.DrawFn, region: str) -> Data:
     if encryption != "s3" and draw(st.booleans()):
         out["kms_key_arn"] = _arn("kms", region, "key/01234567-89ab-cdef-0123-456789abcdef")
     return out
+
+
+@st.composite
+def _lifecycle(draw: st.DrawFn) -> Data:
+    shares = st.sampled_from([0.05, 0.1, 0.5])
+    out = draw(
+        _optional(
+            {},
+            {
+                "guard": st.booleans(),
+                "release_data_after": days(1),
+                "warn_when_free_below": shares,
+                "release_data_when_free_below": shares,
+                "release_when_idle_for": st.sampled_from(["1h", "12h", "30d"]),
+                "preload_at": st.just("2026-12-01T11:30:00Z"),
+            },
+        )
+    )
+    if "preload_at" in out and draw(st.booleans()):
+        out["preload_paths"] = ["/datasets/part", "/checkpoints"]
+    return out
+
+
+def _fit_to_links(life: Data, links: list[Data]) -> None:
+    """Leave out what needs links where there are none, and load what is linked."""
+    if not links:
+        for key in ("release_data_after", "release_data_when_free_below", "preload_at", "preload_paths"):
+            life.pop(key, None)
+    elif "preload_at" in life:
+        life["preload_paths"] = [links[0]["path"]]
 
 
 @st.composite
@@ -419,6 +452,7 @@ def workload_dicts(draw: st.DrawFn, valid: bool = True) -> Data:
         "s3_files": _s3_files(),
         "mountpoint": _mountpoint(zone),
         "data_lake": _data_lake(region),
+        "lifecycle": _lifecycle(),
         "monitoring": _optional(
             {},
             {
@@ -429,6 +463,8 @@ def workload_dicts(draw: st.DrawFn, valid: bool = True) -> Data:
         ),
     }
     data |= draw(_optional({}, tiers | sections))
+    if data.get("lustre", {}).get("links") is not None:
+        _fit_to_links(data.get("lifecycle", {}), data["lustre"]["links"])
     if "role_arn" in compute and "account" in data:
         data["account"] = "111111111111"  # that of the role: instances take no roles of other accounts
     return data if valid else draw(_near_a_border(data))
@@ -449,6 +485,10 @@ _BORDERS: dict[str, list[Any]] = {
     "lustre.backup_retention_days": [-1, 0, 90, 91],
     "data_lake.checkpoints_to_infrequent_access_after": ["29d", "30d", "30.5d"],
     "data_lake.bucket_name": ["ab", "abc", "a" * 63, "a" * 64, "with.dots"],
+    "checkpoints.incomplete_expire_after": ["9m", "10m", "3650d", "3651d"],
+    "lifecycle.release_data_after": ["0d", "1d", "36h", "3650d", "3651d"],
+    "lifecycle.warn_when_free_below": [-0.1, 0, 0.9, 0.91],
+    "lifecycle.release_when_idle_for": ["30m", "1h", "720h", "721h"],
     "express.expire_after": ["0d", "1d", "36h"],
     "s3_files.expire_after": ["0d", "1d", "365d", "366d"],
 }

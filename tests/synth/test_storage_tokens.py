@@ -104,6 +104,7 @@ EXISTING_S3_FILES_OTHERS = {"security_group", "bucket", "manage_security_group_r
 LAKE = {"bucket_name": TEXT, "encryption": TEXT}
 LAKE_AGES = (
     "checkpoints_to_infrequent_access_after",
+    "checkpoints_expire_after",
     "noncurrent_versions_expire_after",
     "logs_expire_after",
     "abort_incomplete_multipart_upload_after",

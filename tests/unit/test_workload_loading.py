@@ -89,7 +89,7 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert workload.scratch_size == Size(0)
     assert (workload.hot_tier, workload.file_access) == ("auto", "auto")
     assert (workload.lustre.compression, workload.lustre.file_system_type_version) == ("lz4", "2.15")
-    assert (workload.lustre.removal, workload.lustre.links, workload.lustre.gds) == ("retain", None, False)
+    assert (workload.lustre.removal, workload.lustre.links, workload.lustre.gds) == (None, None, False)
     assert (workload.network.internet, workload.mountpoint.cache, workload.mountpoint.read_only) == (
         "nat",
         "auto",
@@ -100,7 +100,12 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert lake.checkpoints_to_infrequent_access_after == Duration(30 * 86400)
     assert lake.noncurrent_versions_expire_after == Duration(30 * 86400)
     assert lake.logs_expire_after == Duration(180 * 86400)
+    assert lake.checkpoints_expire_after is None
     assert workload.monitoring.enabled is True
+    life = workload.lifecycle
+    assert (life.guard, life.warn_when_free_below, life.preload_paths) == (True, 0.1, ("/datasets",))
+    assert (life.release_data_after, life.release_data_when_free_below) == (None, None)
+    assert (life.release_when_idle_for, life.preload_at) == (None, None)
 
 
 def test_defaults_of_checkpoints_are_those_of_the_contract() -> None:
@@ -110,6 +115,7 @@ def test_defaults_of_checkpoints_are_those_of_the_contract() -> None:
     assert (checkpoints.interval, checkpoints.max_write_time) == (Duration(1800), Duration(60))
     assert checkpoints.max_restore_time == Duration(300)
     assert (checkpoints.asynchronous, checkpoints.keep_hot, checkpoints.promote_every) == (False, 3, 10)
+    assert (checkpoints.best, checkpoints.incomplete_expire_after) == (None, Duration(86400))
 
 
 def test_the_whole_contract_file_is_read() -> None:

@@ -37,6 +37,9 @@ def make_data_lake(scope: Construct, construct_id: str, plan: Plan) -> DataLake:
         checkpoints_to_infrequent_access_after=Duration.seconds(
             settings.checkpoints_to_infrequent_access_after.seconds
         ),
+        checkpoints_expire_after=None
+        if settings.checkpoints_expire_after is None
+        else Duration.seconds(settings.checkpoints_expire_after.seconds),
         noncurrent_versions_expire_after=Duration.seconds(settings.noncurrent_versions_expire_after.seconds),
         logs_expire_after=Duration.seconds(settings.logs_expire_after.seconds),
     )

@@ -113,7 +113,7 @@ def _new(
         kms_key=key_of(scope, f"{construct_id}Key", settings.kms_key_arn),
         security_group=group,
         automatic_backup_retention_days=settings.backup_retention_days,
-        removal_policy=REMOVAL[settings.removal],
+        removal_policy=REMOVAL[plan.workload.file_system_removal],
         catalog=plan.catalog,
     )
 

@@ -43,8 +43,23 @@ def warn_unused(draft: Draft, tiers: Tiers, *, shared_cache: bool) -> None:
         draft.warn("express-unused", "the express section has no effect: there is no S3 Express in this plan")
     if tiers.file_access != "s3-files" and workload.s3_files.model_fields_set - {"removal"}:
         draft.warn("s3-files-unused", "the s3_files section has no effect: there is no S3 Files in this plan")
+    idle = _unused_lifecycle(draft, tiers)
+    if idle:
+        draft.warn(
+            "lifecycle-unused",
+            f"{listed([f'lifecycle.{key}' for key in idle])} {'has' if len(idle) == 1 else 'have'} no effect: "
+            + ("there is no hot tier in this plan" if tiers.hot == "none" else "there is no Lustre in this plan"),
+        )
     if not shared_cache and workload.mountpoint.cache == "express":
         draft.warn("shared-cache-unused", "mountpoint.cache: express has no effect: nothing is mounted by Mountpoint")
+
+
+def _unused_lifecycle(draft: Draft, tiers: Tiers) -> list[str]:
+    """Return the keys of the lifecycle section that are given for a tier which the plan does not have."""
+    # A guard in front of nothing says nothing; an idle tier of either kind can be released.
+    used = {"lustre": None, "express": {"guard", "release_when_idle_for"}, "none": {"guard"}}[tiers.hot]
+    life = draft.workload.lifecycle
+    return [] if used is None else [key for key in life.fields if key in life.model_fields_set - used]
 
 
 def warn_tiers(draft: Draft, choice: TierChoice, hot: Outcome) -> None:

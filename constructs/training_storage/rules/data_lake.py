@@ -39,6 +39,7 @@ class DataLakeSettings:
         encryption_key_is_alias: Whether the key is given by an alias.
         new_bucket_options: Options given that can shape a new bucket only.
         checkpoints_to_infrequent_access_after_days: Age at which checkpoints go to S3 Standard-IA.
+        checkpoints_expire_after_days: Age at which checkpoints go; None: never.
         noncurrent_versions_expire_after_days: Age at which noncurrent versions go.
         logs_expire_after_days: Age at which logs go.
         abort_incomplete_multipart_upload_after_days: Age at which incomplete uploads go.
@@ -51,6 +52,7 @@ class DataLakeSettings:
     encryption_key_is_alias: bool | None = None
     new_bucket_options: tuple[str, ...] = ()
     checkpoints_to_infrequent_access_after_days: float | None = None
+    checkpoints_expire_after_days: float | None = None
     noncurrent_versions_expire_after_days: float | None = None
     logs_expire_after_days: float | None = None
     abort_incomplete_multipart_upload_after_days: float | None = None
@@ -58,6 +60,7 @@ class DataLakeSettings:
 
 _AGES: Final = (
     "checkpoints_to_infrequent_access_after",
+    "checkpoints_expire_after",
     "noncurrent_versions_expire_after",
     "logs_expire_after",
     "abort_incomplete_multipart_upload_after",
@@ -68,7 +71,7 @@ DATA_LAKE_WORKLOAD_PATHS: Final[Mapping[str, str]] = {
     "bucket_name": "data_lake.bucket_name",
     "encryption": "data_lake.encryption",
     "encryption_key": "data_lake.kms_key_arn",
-    **{name: f"data_lake.{name}" for name in _AGES[:3]},
+    **{name: f"data_lake.{name}" for name in _AGES[:4]},
 }
 """Field paths of ``DATA_LAKE_RULES`` as fields of a workload file; for ``base.relabel``."""
 
@@ -193,6 +196,25 @@ def _infrequent_access_age(settings: DataLakeSettings) -> Iterator[Problem]:
         )
 
 
+@rule(
+    id="data-lake.checkpoints-expiry",
+    statement="Checkpoints expire no earlier than they go to S3 Standard-IA.",
+    reason="An object that is gone cannot move: one of the two ages is a mistake.",
+    source=_LIFECYCLE,
+    passes=replace(_NEW, checkpoints_to_infrequent_access_after_days=30, checkpoints_expire_after_days=90),
+    fails=replace(_NEW, checkpoints_to_infrequent_access_after_days=90, checkpoints_expire_after_days=30),
+)
+def _checkpoints_expiry(settings: DataLakeSettings) -> Iterator[Problem]:
+    moves, goes = settings.checkpoints_to_infrequent_access_after_days, settings.checkpoints_expire_after_days
+    if moves is not None and goes is not None and 1 <= goes < moves:
+        yield Problem(
+            what=f"less than the {moves:g} days after which checkpoints go to S3 Standard-IA",
+            path="checkpoints_expire_after",
+            value=f"{goes:g} days",
+            allowed=f"{moves:g} days or more",
+        )
+
+
 DATA_LAKE_RULES: Final[tuple[Rule[DataLakeSettings], ...]] = (
     _bucket_name,
     _encryption,
@@ -200,5 +222,6 @@ DATA_LAKE_RULES: Final[tuple[Rule[DataLakeSettings], ...]] = (
     _existing_bucket,
     _ages,
     _infrequent_access_age,
+    _checkpoints_expiry,
 )
 """Every rule of the data lake bucket."""

@@ -31,8 +31,9 @@ from training_storage.tiers._names import unique_name
 from training_storage.tiers._removal import keep_on_replacement, require_keep_or_delete
 from training_storage.tiers._tokens import concrete, days
 
+_INFREQUENT_ACCESS_DAYS: Final = 30
 DEFAULT_DAYS: Final = {
-    "checkpoints_to_infrequent_access_after": 30,
+    "checkpoints_to_infrequent_access_after": _INFREQUENT_ACCESS_DAYS,
     "noncurrent_versions_expire_after": 30,
     "logs_expire_after": 180,
     "abort_incomplete_multipart_upload_after": 7,
@@ -80,6 +81,8 @@ class DataLake(Construct):
             stack is deleted. DESTROY does not empty the bucket: deleting the stack fails while anything is in it.
         checkpoints_to_infrequent_access_after: Age at which objects under ``checkpoints/`` go to S3 Standard-IA, whole
             days, 30 or more. Left out, 30 days.
+        checkpoints_expire_after: Age at which objects under ``checkpoints/`` go, no less than the age before. Left out,
+            they never do.
         noncurrent_versions_expire_after: Age at which noncurrent versions go. Left out, 30 days.
         logs_expire_after: Age at which objects under ``logs/`` go. Left out, 180 days.
         abort_incomplete_multipart_upload_after: Age at which incomplete uploads are aborted. Left out, 7 days.
@@ -108,6 +111,7 @@ class DataLake(Construct):
         versioned: bool | None = None,
         removal_policy: cdk.RemovalPolicy | None = None,
         checkpoints_to_infrequent_access_after: cdk.Duration | None = None,
+        checkpoints_expire_after: cdk.Duration | None = None,
         noncurrent_versions_expire_after: cdk.Duration | None = None,
         logs_expire_after: cdk.Duration | None = None,
         abort_incomplete_multipart_upload_after: cdk.Duration | None = None,
@@ -122,6 +126,7 @@ class DataLake(Construct):
                 "versioned": (versioned, optional(FLAG)),
                 "removal_policy": (removal_policy, optional(REMOVAL)),
                 "checkpoints_to_infrequent_access_after": (checkpoints_to_infrequent_access_after, optional(DURATION)),
+                "checkpoints_expire_after": (checkpoints_expire_after, optional(DURATION)),
                 "noncurrent_versions_expire_after": (noncurrent_versions_expire_after, optional(DURATION)),
                 "logs_expire_after": (logs_expire_after, optional(DURATION)),
                 "abort_incomplete_multipart_upload_after": (
@@ -133,6 +138,7 @@ class DataLake(Construct):
             raise ValidationError(wrong, where=where)
         ages = {
             "checkpoints_to_infrequent_access_after": checkpoints_to_infrequent_access_after,
+            "checkpoints_expire_after": checkpoints_expire_after,
             "noncurrent_versions_expire_after": noncurrent_versions_expire_after,
             "logs_expire_after": logs_expire_after,
             "abort_incomplete_multipart_upload_after": abort_incomplete_multipart_upload_after,
@@ -146,6 +152,9 @@ class DataLake(Construct):
             **ages,
         }
         problems: list[Problem] = []
+        ages_days = {f"{name}_days": days(age, name, problems) for name, age in ages.items()}
+        if bucket is None and checkpoints_to_infrequent_access_after is None:
+            ages_days["checkpoints_to_infrequent_access_after_days"] = _INFREQUENT_ACCESS_DAYS
         settings = DataLakeSettings(
             existing=bucket is not None,
             bucket_name=concrete(bucket_name),
@@ -155,7 +164,7 @@ class DataLake(Construct):
                 encryption_key or (None if bucket is None else bucket.encryption_key)
             ),
             new_bucket_options=tuple(name for name, value in shaping.items() if value is not None),
-            **{f"{name}_days": days(age, name, problems) for name, age in ages.items()},
+            **ages_days,
         )
         problems += [*find_problems(DATA_LAKE_RULES, settings), *require_keep_or_delete(removal_policy)]
         if problems:
@@ -164,7 +173,8 @@ class DataLake(Construct):
 
         self.versioned: Final[bool | None] = None if bucket is not None else versioned is not False
         if bucket is None:
-            lifetime = {name: age or cdk.Duration.days(DEFAULT_DAYS[name]) for name, age in ages.items()}
+            lifetime = {name: cdk.Duration.days(number) for name, number in DEFAULT_DAYS.items()}
+            lifetime |= {name: age for name, age in ages.items() if age is not None}
             self.bucket, self.encryption_key = self._make(
                 name=bucket_name or unique_name(self, length=_LONGEST_BUCKET_NAME),
                 encryption=concrete(encryption) or "kms",
@@ -328,6 +338,7 @@ def _plain(prefix: str) -> str:
 
 def _lifecycle(ages: dict[str, cdk.Duration]) -> list[s3.LifecycleRule]:
     """Return the lifecycle rules; that of noncurrent versions without versioning too, which may have been on before."""
+    expiry = ages.get("checkpoints_expire_after")
     return [
         s3.LifecycleRule(
             id="incomplete-uploads",
@@ -343,6 +354,7 @@ def _lifecycle(ages: dict[str, cdk.Duration]) -> list[s3.LifecycleRule]:
                 )
             ],
         ),
+        *([s3.LifecycleRule(id="checkpoints", prefix="checkpoints/", expiration=expiry)] if expiry else []),
         s3.LifecycleRule(id="logs", prefix="logs/", expiration=ages["logs_expire_after"]),
         s3.LifecycleRule(
             id="noncurrent-versions",

@@ -19,6 +19,7 @@ from training_storage.rules.lustre_settings import client_os
 from training_storage.rules.network import NETWORK_RULES, NETWORK_WORKLOAD_PATHS, NetworkSettings
 from training_storage.units import GIB
 from training_storage.workload.buckets import object_storage_problems
+from training_storage.workload.lifecycle import Lifecycle
 from training_storage.workload.model import Compute, TypeFacts, Workload
 from training_storage.workload.section import Refused, Section, shorten
 from training_storage.workload.storage import DataLakeSettings, Express, Link, Lustre, Mountpoint, S3Files
@@ -377,6 +378,40 @@ def _link(link: Link, catalog: Catalog) -> LinkSettings:
     )
 
 
+def _lifecycle(draft: Draft, _: InstanceType | None, __: Catalog) -> Iterator[Problem]:
+    """What releases or loads files needs links: without one there is nothing in S3 to load or to have exported to."""
+    lustre, life = draft.lustre, draft.sections["lifecycle"]
+    assert isinstance(life, Lifecycle)  # noqa: S101 - narrows for mypy
+    if lustre.links == ():
+        for key in ("release_data_after", "release_data_when_free_below", "preload_at"):
+            if draft.given("lifecycle", key):
+                yield Problem(
+                    what="needs a link to S3, and lustre.links is empty",
+                    path=f"lifecycle.{key}",
+                    value=shorten(str(draft.data["lifecycle"][key])),
+                    allowed="with links only: files are loaded from S3, and released once they are there",
+                    fix=f"leave lifecycle.{key} out, or give links",
+                )
+    elif lustre.links is not None and life.preload_at is not None:
+        bases = [f"/{link.path.strip('/')}" for link in lustre.links if link.path is not None]
+        for index, path in enumerate(life.preload_paths or ()):
+            inner = f"/{path.strip('/')}" if path is not None else None
+            if inner is None or any(_one_holds_the_other(base, inner) for base in bases):
+                continue
+            given = draft.given("lifecycle", "preload_paths")
+            yield Problem(
+                what="holds no linked directory and lies in none: there is nothing to load",
+                path=f"lifecycle.preload_paths[{index}]" if given else "lifecycle.preload_at",
+                value=shorten(path) if given else "/datasets, which is loaded where preload_paths is not given",
+                allowed=shorten(f"directories at or below {', '.join(bases)}"),
+                fix="change the path" if given else "add lifecycle.preload_paths",
+            )
+
+
+def _one_holds_the_other(one: str, other: str) -> bool:
+    return one == other or "/" in (one, other) or one.startswith(f"{other}/") or other.startswith(f"{one}/")
+
+
 _TYPE: Final = ("compute.instance_type", "compute.type_facts")
 _CHECKS: Final[Mapping[Check, tuple[str, ...]]] = {
     _region: ("region", "availability_zone_id"),
@@ -395,5 +430,6 @@ _CHECKS: Final[Mapping[Check, tuple[str, ...]]] = {
     _fleet: ("compute",),
     _reference: (*_TYPE, "dataset.read_rate.reference"),
     _lustre: (*_TYPE, "compute.image", "lustre"),
+    _lifecycle: ("lustre.links", "lifecycle"),
 }
 """Every check in order, with the fields that it looks at, single ones and whole sections."""

@@ -123,6 +123,24 @@ def age(low_days: int, high_days: int | None = None) -> Read[Duration]:
     return read
 
 
+def days(value: object) -> Duration:
+    """Whole days: what a release task of FSx knows."""
+    return _whole_units(value, 86400, "is not a number of whole days", "whole days, 1d to 3650d")
+
+
+def hours(value: object) -> Duration:
+    """Whole hours, up to thirty days."""
+    return _whole_units(value, 3600, "is not a number of whole hours", "whole hours, 1h to 720h", 720)
+
+
+def _whole_units(value: object, unit_s: int, what: str, allowed: str, most: int = 3650) -> Duration:
+    found = duration(value)
+    count, rest = divmod(found.seconds, unit_s)
+    if rest or not 1 <= count <= most:
+        raise refuse(what, allowed=allowed)
+    return found
+
+
 def _arn(service: str, resource: str, example: str) -> Read[str]:
     return text(
         rf"arn:aws[a-z0-9-]*:{service}:[a-z0-9-]+:[0-9]{{12}}:{resource}",
@@ -283,6 +301,8 @@ size = _quantity(Size, SIZE_FORM, Size(1), Size(1000 * PB), "60 TB")
 room = _quantity(Size, SIZE_FORM, Size(0), Size(1000 * PB), "5 TB")
 rate = _quantity(Rate, RATE_FORM, Rate(1), Rate(1000 * TB), "2.86 GB/s")
 duration = _quantity(Duration, DURATION_FORM, Duration(0.001), Duration(3650 * 86400), "30m")
+# Shorter, and a save that is only slow would be taken for one that has ended half way.
+unfinished = _quantity(Duration, DURATION_FORM, Duration(600), Duration(3650 * 86400), "1d")
 pause = _quantity(Duration, DURATION_FORM, Duration(0), Duration(3650 * 86400), "5m")
 mttf = _quantity(Duration, DURATION_FORM, Duration(3600), Duration(100_000_000 * 3600), "50000h")
 
@@ -312,6 +332,7 @@ version = text(
 lustre_version = text(r"[0-9]\.[0-9]{1,3}", "is not a Lustre version", '2.10, 2.12 or 2.15, in quotes: "2.15"')
 reference_model = text(r"[^\x00-\x1f]{1,100}", "is not a reference workload", "a name such as unet3d")
 command = text(r"(?s:[^\x00]*[^\x00\s][^\x00]*)", "is not a shell command", "one or more lines of shell")
+metric = text(r"[^\x00-\x1f\x7f]{1,256}", "is not the name of a metric", "a name such as eval_loss")
 key_prefix = text(r"[^\x00-\x1f\x7f]{1,1024}", "is not a key prefix", "a prefix such as checkpoints/")
 link_path = text(r"/[^\x00-\x1f\x7f]{0,4095}", "is not an absolute directory path", "a path such as /datasets")
 bucket = text(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]", "is not a bucket name", _BUCKET_FORM, _dotless_reason)

@@ -14,8 +14,9 @@ from typing import Any, Literal
 from training_storage.errors import Problem
 from training_storage.units import Duration, Rate, Size
 from training_storage.workload import fields as read
+from training_storage.workload.lifecycle import Lifecycle
 from training_storage.workload.section import Section, item, list_of
-from training_storage.workload.storage import DataLakeSettings, Express, Lustre, Mountpoint, S3Files
+from training_storage.workload.storage import DataLakeSettings, Express, Lustre, Mountpoint, Removal, S3Files
 from training_storage.workload.together import at_most_one
 
 Auto = Literal["auto"]
@@ -27,6 +28,7 @@ Interface = Literal["posix", "object"]
 Access = Literal["read-mostly", "read-write"]
 HotTier = Literal["auto", "none", "lustre", "express"]
 FileAccess = Literal["auto", "none", "mountpoint", "s3-files"]
+Goal = Literal["min", "max"]
 
 
 class Network(Section):
@@ -187,6 +189,13 @@ class Dataset(Section):
         yield from at_most_one(given, ("file_count", "average_file_size"))
 
 
+class Best(Section):
+    """The metric that tells which checkpoint is the best so far."""
+
+    metric: str = item(read.metric, example="eval_loss")
+    goal: Goal = item(read.choice(Goal), example="min")
+
+
 class Checkpoints(Section):
     """What the job saves."""
 
@@ -203,6 +212,8 @@ class Checkpoints(Section):
     asynchronous: bool = item(read.flag, default=False)
     keep_hot: int = item(read.whole(1), default=3)
     promote_every: int = item(read.whole(1), default=10)
+    best: Best | None = item(Best, default=None)
+    incomplete_expire_after: Duration = item(read.unfinished, default=Duration(86400))
 
     @classmethod
     def keys_together(cls, given: Mapping[str, Any]) -> Iterable[Problem]:
@@ -213,6 +224,23 @@ class Checkpoints(Section):
                 what="says neither parameters nor size",
                 allowed="exactly one of parameters and size",
                 fix="add parameters, such as 70e9, or size, such as 912 GiB",
+            )
+
+    @property
+    def unfinished_after(self) -> Duration:
+        """Age at which a half-written checkpoint counts as one that nobody goes on with; never less than a save."""
+        return max(self.incomplete_expire_after, self.max_write_time)
+
+    def values_together(self) -> Iterable[Problem]:
+        """A save that is allowed to take its time is not taken for one that has ended half way."""
+        given = "incomplete_expire_after" in self.model_fields_set
+        if given and self.incomplete_expire_after < self.max_write_time:
+            yield Problem(
+                what=f"is less than the {self.max_write_time} that one save may take",
+                path="incomplete_expire_after",
+                value=str(self.incomplete_expire_after),
+                allowed=f"{self.max_write_time} or more: max_write_time",
+                fix="give a longer time, or leave it out for 1d",
             )
 
 
@@ -243,4 +271,21 @@ class Workload(Section):
     s3_files: S3Files = item(S3Files, default_factory=S3Files)
     mountpoint: Mountpoint = item(Mountpoint, default_factory=Mountpoint)
     data_lake: DataLakeSettings = item(DataLakeSettings, default_factory=DataLakeSettings)
+    lifecycle: Lifecycle = item(Lifecycle, default_factory=Lifecycle)
     monitoring: Monitoring = item(Monitoring, default_factory=Monitoring)
+
+    @property
+    def file_system_removal(self) -> Removal:
+        """What becomes of a Lustre file system of ours with its stack: what is given, else what the guard allows.
+
+        With a guard in front the stack takes it along, since the guard lets nothing go that is not in S3; without one
+        it stays. One that was there before is never deleted.
+        """
+        if self.lustre.file_system_id is not None:
+            return "retain"
+        return self.lustre.removal or ("delete" if self.lifecycle.guard else "retain")
+
+    @property
+    def has_guard(self) -> bool:
+        """Whether a guard stands in front of the file system: one is asked for, and the stack would take it along."""
+        return self.lifecycle.guard and self.file_system_removal == "delete"

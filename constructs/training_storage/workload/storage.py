@@ -50,7 +50,8 @@ class Lustre(Section):
     file_system_type_version: str = item(read.lustre_version, default="2.15")
     backup_retention_days: int | None = item(read.whole(0, 90), default=None)
     kms_key_arn: str | None = item(read.kms_key, default=None)
-    removal: Removal = item(read.choice(Removal), default="retain")
+    # What it is without a word follows from the guard: ``Workload.file_system_removal``.
+    removal: Removal | None = item(read.choice(Removal), default=None)
     links: tuple[Link, ...] | None = item(list_of(Link), default=None)
     security_group_id: str | None = item(read.aws_id("sg"), default=None)
     file_system_id: str | None = item(read.aws_id("fs"), default=None)
@@ -199,6 +200,7 @@ class DataLakeSettings(Section):
     removal: Removal = item(read.choice(Removal), default="retain")
     # Objects move to infrequent access after 30 days at the earliest (S3 API reference, LifecycleRule).
     checkpoints_to_infrequent_access_after: Duration = item(read.age(30), default=Duration(30 * 86400))
+    checkpoints_expire_after: Duration | None = item(read.age(1), default=None)
     noncurrent_versions_expire_after: Duration = item(read.age(1), default=Duration(30 * 86400))
     logs_expire_after: Duration = item(read.age(1), default=Duration(180 * 86400))
 
@@ -213,4 +215,16 @@ class DataLakeSettings(Section):
                 value=given["kms_key_arn"],
                 allowed="with encryption: kms only",
                 fix="set encryption: kms, or leave the key out",
+            )
+
+    def values_together(self) -> Iterable[Problem]:
+        """Checkpoints do not go before they move."""
+        moves, goes = self.checkpoints_to_infrequent_access_after, self.checkpoints_expire_after
+        if goes is not None and goes < moves:
+            yield Problem(
+                what=f"is less than the {moves} after which checkpoints go to infrequent access",
+                path="checkpoints_expire_after",
+                value=str(goes),
+                allowed=f"{moves} or more: checkpoints_to_infrequent_access_after, 30d where it is not given",
+                fix="give a longer age, or leave it out: checkpoints then never expire",
             )
