@@ -263,8 +263,9 @@ def lake_mount(settings: Settings) -> str:
     Args:
         settings: The node's settings.
     """
-    folder = rooted("/lake/" + settings.lake_prefix.rstrip("/"))
-    return folder if os.path.ismount(rooted("/lake")) and os.path.isdir(folder) else ""  # noqa: PTH112 - as all of this room
+    lake = Path(rooted("/lake"))
+    folder = lake / settings.lake_prefix.rstrip("/")
+    return str(folder) if lake.is_mount() and folder.is_dir() else ""
 
 
 def files_of_record(files: Iterable[RecordedFile], prefix: str) -> list[tuple[str, int]]:
