@@ -1,1 +1,13 @@
 """CDK constructs, how a hot tier comes and goes."""
+
+from training_storage.lifecycle.data_release import DataReleaseSchedule, FreeSpaceRelease
+from training_storage.lifecycle.release_machine import ReleaseMachine
+from training_storage.lifecycle.run_schedules import IdleRelease, PreloadSchedule
+
+__all__ = [
+    "DataReleaseSchedule",
+    "FreeSpaceRelease",
+    "IdleRelease",
+    "PreloadSchedule",
+    "ReleaseMachine",
+]

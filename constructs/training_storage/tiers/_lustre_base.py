@@ -112,6 +112,11 @@ class LustreFileSystemBase(Construct):
         raise NotImplementedError
 
     @property
+    def file_system_type_version(self) -> str | None:
+        """Lustre version such as ``2.15``; None where it is not known at synth."""
+        return self._settings.file_system_type_version
+
+    @property
     def links(self) -> tuple[DataRepositoryAssociation, ...]:
         """Links to S3 that this app makes, in the order in which they are made."""
         return tuple(self._links)
