@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError, ProfileNotFound
 
 from training_storage.errors import AwsError
+from training_storage.node.aws import Aws
 
 if TYPE_CHECKING:
     from boto3.session import Session
@@ -40,6 +42,22 @@ def make_session(region: str | None = None, profile: str | None = None) -> Sessi
     """
     with aws_errors("CreateSession"):
         return boto3.session.Session(region_name=region, profile_name=profile)
+
+
+def clients(session: Session) -> Aws:
+    """Return clients of a session for code of nodes, each made once.
+
+    What they raise is botocore's: calls stand in a block of ``aws_errors``.
+
+    Args:
+        session: Session of the account and region.
+    """
+
+    @cache
+    def client(service: str) -> Any:
+        return session.client(service, config=CLIENT_CONFIG)  # type: ignore[call-overload]  # one name for all services
+
+    return client
 
 
 @contextmanager

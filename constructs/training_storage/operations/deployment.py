@@ -104,6 +104,27 @@ def find_buckets(session: Session, name: str) -> DeployedBuckets:
     )
 
 
+def find_lake(session: Session, name: str) -> str:
+    """Return the name of a workload's data lake, which outlives its runs.
+
+    Args:
+        session: Session of the account and region.
+        name: Workload name, the prefix of its stacks.
+
+    Raises:
+        RefusedError: None of its stacks names one, or a stack is not in a finished state.
+        AwsError: AWS refused or failed.
+    """
+    for part in ("lake", "hot", "compute"):  # a bucket that was there already is named by the first stack of the run
+        found = (stack_outputs(session, f"{name}-{part}") or {}).get(DATA_LAKE_BUCKET_NAME)
+        if found:
+            return found
+    raise RefusedError(
+        f"no stack {name}-lake, {name}-hot or {name}-compute in {session.region_name} names a data lake: the workload "
+        f"{name!r} is not deployed there; fix: check the name, which stands in the workload file, and --region"
+    )
+
+
 def stack_outputs(session: Session, stack_name: str) -> dict[str, str] | None:
     """Return the outputs of a stack by their keys, None where there is no such stack.
 
