@@ -20,7 +20,7 @@ from training_storage.planner.model import Plan
 class TrainingStacks:
     """The stacks of one workload; None for one that would hold nothing."""
 
-    lake: LakeStack | None
+    lake: LakeStack
     network: NetworkStack | None
     hot: HotStack | None
     compute: ComputeStack
@@ -36,7 +36,7 @@ def build_stacks(scope: Construct, plan: Plan) -> TrainingStacks:
     """
     workload = plan.workload
     env = cdk.Environment(account=workload.account, region=workload.region)
-    lake = LakeStack(scope, f"{plan.name}-lake", plan=plan, env=env) if workload.data_lake.bucket is None else None
+    lake = LakeStack(scope, f"{plan.name}-lake", plan=plan, env=env)
     network = (
         NetworkStack(scope, f"{plan.name}-network", plan=plan, env=env) if workload.network.vpc_id is None else None
     )

@@ -7,9 +7,10 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
-from stacks.lake import LakeStack, lake_in
+from stacks.lake import LakeStack
 from stacks.network import NetworkStack, given_network
 from stacks.objects import acknowledge_objects
+from stacks.schedules import add_schedules
 from training_storage.parts import HotStorage, make_hot_storage
 from training_storage.planner.express import staging_command
 from training_storage.planner.model import Plan
@@ -25,18 +26,18 @@ class HotStack(cdk.Stack):
         construct_id: str,
         *,
         plan: Plan,
-        lake: LakeStack | None,
+        lake: LakeStack,
         network: NetworkStack | None,
         **kwargs: Any,
     ) -> None:
         super().__init__(scope, construct_id, description=f"Hot tier of {plan.name}, for one run", **kwargs)
         vpc, subnet = (network.vpc, network.subnet) if network else given_network(self, plan, add_endpoints=False)
-        self.data_lake = lake.data_lake if lake else lake_in(self, plan)
+        self.data_lake = lake.data_lake
         self.storage: HotStorage = make_hot_storage(self, plan, vpc=vpc, subnet=subnet, data_lake=self.data_lake)
-        if lake:
-            # Links and S3 Files need the lake's bucket policy and key policy too, not only the bucket they refer to.
-            self.add_stack_dependency(lake)
+        # Links and S3 Files need the lake's bucket policy and key policy too, not only the bucket they refer to.
+        self.add_stack_dependency(lake)
         self._name_file_system(plan)
+        add_schedules(self, plan, lake=lake, storage=self.storage)
         if self.storage.directory_buckets:
             names = cdk.Fn.join(",", [bucket.bucket_name for bucket in self.storage.directory_buckets])
             cdk.CfnOutput(self, "DirectoryBucketNames", value=names, description="In the order of their index")

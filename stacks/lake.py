@@ -1,4 +1,4 @@
-"""What is kept for years: the data lake."""
+"""What is kept for years: the data lake, and what proves and releases the runs in front of it."""
 
 from __future__ import annotations
 
@@ -7,29 +7,30 @@ from typing import Any
 import aws_cdk as cdk
 from constructs import Construct
 
-from training_storage.parts import make_data_lake
+from training_storage.parts import make_data_lake, make_release_machine
 from training_storage.planner.model import Plan
-from training_storage.tiers import DataLake
 
 
 class LakeStack(cdk.Stack):
-    """The data lake. Nothing in it refers to a run, so that every run can be deleted without touching it."""
+    """The data lake, or what stands around a bucket that is there already, and the machine that releases runs.
+
+    Nothing in it refers to a run, so that every run can be deleted without touching it.
+
+    Attributes:
+        data_lake: The lake.
+        makes_bucket: Whether its bucket is made here.
+        release: The machine that releases runs.
+    """
 
     def __init__(self, scope: Construct, construct_id: str, *, plan: Plan, **kwargs: Any) -> None:
         super().__init__(scope, construct_id, description=f"Data lake of {plan.name}, kept for years", **kwargs)
-        self.data_lake = lake_in(self, plan)
-
-
-def lake_in(stack: cdk.Stack, plan: Plan) -> DataLake:
-    """Make the data lake of a plan in a stack, and name its bucket.
-
-    A bucket that is there already has no stack of its own, which would hold nothing: it is taken by the first stack of
-    the run.
-
-    Args:
-        stack: The stack.
-        plan: The plan.
-    """
-    made = make_data_lake(stack, "DataLake", plan)
-    cdk.CfnOutput(stack, "DataLakeBucketName", value=made.bucket_name)
-    return made
+        self.makes_bucket = plan.workload.data_lake.bucket is None
+        self.data_lake = make_data_lake(self, "DataLake", plan)
+        cdk.CfnOutput(self, "DataLakeBucketName", value=self.data_lake.bucket_name)
+        self.release = make_release_machine(self, "Release", plan, data_lake=self.data_lake)
+        cdk.CfnOutput(
+            self,
+            "ReleaseStateMachineArn",
+            value=self.release.state_machine_arn,
+            description=f"Started by: training-storage release {plan.name}",
+        )

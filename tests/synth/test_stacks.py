@@ -75,12 +75,11 @@ def test_without_hot_tier_there_is_no_hot_stack() -> None:
     assert "lora-finetune-hot" not in example("lora-finetune").templates
 
 
-def test_a_given_bucket_makes_no_lake_stack_and_is_still_named() -> None:
+def test_a_given_bucket_is_named_in_a_lake_stack_that_holds_no_bucket_and_the_release() -> None:
     made = synthesize(workload(data_lake={"bucket": "theirs"}))
-    assert "small-lake" not in made.templates
-    assert outputs(made, "small-hot")["DataLakeBucketName"]["Value"] == "theirs"
-    without_hot = synthesize(workload(data_lake={"bucket": "theirs"}, hot_tier="none", compute=FEW))
-    assert outputs(without_hot, "small-compute")["DataLakeBucketName"]["Value"] == "theirs"
+    assert outputs(made, "small-lake")["DataLakeBucketName"]["Value"] == "theirs"
+    assert made.all("AWS::S3::Bucket") == []
+    assert len(made.of("small-lake", "AWS::StepFunctions::StateMachine")) == 1
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -167,7 +166,8 @@ def test_report_15_storage_and_fleet_share_the_one_subnet(name: str) -> None:
 def test_report_37_outputs_name_everything_that_a_guide_needs(name: str) -> None:
     made, a_plan = example(name), plan(load_workload(ROOT / "examples" / f"{name}.yaml"))
     named = [stack for stack in made.templates if "DataLakeBucketName" in outputs(made, stack)]
-    assert named == [f"{name}-lake" if a_plan.workload.data_lake.bucket is None else f"{name}-hot"]
+    assert named == [f"{name}-lake"]
+    assert "ReleaseStateMachineArn" in outputs(made, f"{name}-lake")
     assert "DashboardName" in outputs(made, f"{name}-monitoring")
     if a_plan.lustre is not None:
         hot = outputs(made, f"{name}-hot")

@@ -59,6 +59,25 @@ def make_directory_buckets(
     )
 
 
+def directory_bucket_patterns(plan: Plan) -> tuple[str, ...]:
+    """Return the names of a plan's directory buckets as IAM patterns; what is made of a stack's id is ``?`` each.
+
+    Args:
+        plan: The plan. Without S3 Express as its hot tier there are none.
+    """
+    if plan.express is None:
+        return ()
+    settings, zone = plan.workload.express, plan.express.availability_zone_id
+    if settings.bucket_names:
+        return settings.bucket_names
+    facts = plan.catalog.object_storage
+    bases = (
+        _base_name(plan, settings.base_name, f"-{number}" if number > 1 else "", unique="?" * _UNIQUE_CHARACTERS)
+        for number in range(1, plan.express.bucket_count + 1)
+    )
+    return tuple(facts.directory_bucket_name(base, zone) for base in bases)
+
+
 def make_shared_cache(
     scope: Construct, construct_id: str, plan: Plan
 ) -> DirectoryBucket | ImportedDirectoryBucket | None:
@@ -132,7 +151,7 @@ def make_s3_file_system(
     )
 
 
-def _base_name(plan: Plan, given: str | None, ending: str) -> str:
+def _base_name(plan: Plan, given: str | None, ending: str, *, unique: str | None = None) -> str:
     """Return the base of a directory bucket's name: as given, or the workload's name and part of the stack's id.
 
     A name of the workload alone would collide with the bucket that an earlier stack left behind, and with those of
@@ -146,5 +165,5 @@ def _base_name(plan: Plan, given: str | None, ending: str) -> str:
     if name.startswith(facts.directory_bucket_forbidden_prefixes):
         name = f"ts-{name}"
     head = name[: room - _UNIQUE_CHARACTERS - 1].rstrip("-")
-    unique = cdk.Fn.select(0, cdk.Fn.split("-", cdk.Fn.select(2, cdk.Fn.split("/", cdk.Aws.STACK_ID))))
+    unique = unique or cdk.Fn.select(0, cdk.Fn.split("-", cdk.Fn.select(2, cdk.Fn.split("/", cdk.Aws.STACK_ID))))
     return f"{head}-{unique}{ending}"
