@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ class Checkpoint:
         """Bytes of all files."""
         return sum(each.size for each in self.files)
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Sixteen hexadecimal digits of paths, sizes and modification times.
 
