@@ -229,7 +229,7 @@ class Node:
         """Put the scripts where ``aws s3 cp`` takes them from."""
         with zipfile.ZipFile(self.state / "scripts.zip", "w") as archive:
             for script in sorted(SCRIPTS.iterdir()):
-                archive.write(script, script.name)
+                archive.write(script, f"bootstrap/{script.name}")
 
     def run(
         self, script: Path | None = None, *, arguments: Sequence[str] = (), **environment: str

@@ -1,5 +1,6 @@
 """CDK constructs, who reads the data: the network, the fleet, its mounts and bootstrap."""
 
+from training_storage.compute.agent import NodeAgent
 from training_storage.compute.bootstrap import Signal
 from training_storage.compute.gpu_fleet import GpuFleet
 from training_storage.compute.mount_model import BucketAccess, LustreMount, MountpointMount, S3FilesMount
@@ -13,6 +14,7 @@ __all__ = [
     "ImportedNetwork",
     "LustreMount",
     "MountpointMount",
+    "NodeAgent",
     "NodeStorage",
     "S3FilesMount",
     "Signal",

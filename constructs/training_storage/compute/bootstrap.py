@@ -15,8 +15,11 @@ from typing import Final
 
 from training_storage._tokens import literal_text
 
-SCRIPTS: Final = Path(__file__).resolve().parents[1] / "node" / "bootstrap"
-"""The folder that becomes the S3 asset."""
+NODE: Final = Path(__file__).resolve().parents[1] / "node"
+"""The folder that becomes the S3 asset: the scripts in ``bootstrap``, and the agent that they install."""
+
+NOT_ON_NODES: Final = ("__pycache__", "/functions")
+"""What of it stays behind, as git would ignore it: functions run in Lambda alone."""
 
 _PLAIN = re.compile(r"[A-Za-z0-9_./:@%+=,-]*")
 _METADATA = "http://169.254.169.254/latest"
@@ -58,6 +61,7 @@ def start_commands(
     environment: Mapping[str, str],
     user_commands: Iterable[str],
     signal: Signal | None,
+    agent: str = "",
 ) -> list[str]:
     """Return the shell commands that write the settings, fetch the scripts and start them.
 
@@ -70,13 +74,17 @@ def start_commands(
         environment: What ``/etc/training-storage/env`` says.
         user_commands: Shell lines that run, in a shell of their own, once the storage is proven.
         signal: Who waits for the result. None: nobody.
+        agent: Settings of the agent, one line of JSON. Left out: there is none.
     """
     signal_settings = {"TS_STACK_NAME": signal.stack_name, "TS_LOGICAL_ID": signal.logical_id} if signal else {}
-    commands = ["umask 022", _PLACES, 'rm -rf "$TS_ETC/mounts.d"', 'mkdir -p "$TS_ETC/mounts.d" "$TS_OPT"']
+    commands = ["umask 022", _PLACES, 'rm -rf "$TS_ETC/mounts.d" "$TS_ETC/agent.json"']
+    commands.append('mkdir -p "$TS_ETC/mounts.d" "$TS_OPT"')
     commands += _file('"$TS_ETC/settings"', settings_lines({**settings, **signal_settings}))
     for name, values in mounts.items():
         commands += _file(f'"$TS_ETC/mounts.d/{name}"', settings_lines(values))
     commands += _file('"$TS_ETC/env"', environment_lines(environment))
+    if agent:
+        commands += _file('"$TS_ETC/agent.json"', [agent])
     lines = list(user_commands)
     if lines:
         commands += _file('"$TS_OPT/user-commands.sh"', lines)
@@ -124,8 +132,9 @@ def _fetch(signal: Signal | None) -> list[str]:
         "# A role made in the same stack needs some seconds until S3 knows it, hence the tries.",
         "for try in 1 2 3 4 5 6; do",
         '  if aws s3 cp --only-show-errors --region "$TS_REGION" "s3://$TS_SCRIPTS_BUCKET/$TS_SCRIPTS_KEY" \\',
-        '    "$TS_OPT/scripts.zip" && python3 -m zipfile -e "$TS_OPT/scripts.zip" "$TS_OPT/scripts"; then',
-        '    exec bash "$TS_OPT/scripts/bootstrap.sh"',
+        '    "$TS_OPT/scripts.zip" && rm -rf "$TS_OPT/node" &&',
+        '    python3 -m zipfile -e "$TS_OPT/scripts.zip" "$TS_OPT/node"; then',
+        '    exec bash "$TS_OPT/node/bootstrap/bootstrap.sh"',
         "  fi",
         '  sleep "$((try * ${TS_RETRY_DELAY:-5}))"',
         "done",

@@ -23,6 +23,7 @@ from training_storage._arguments import (
     optional,
 )
 from training_storage._tokens import is_concrete, literal_text
+from training_storage.compute.agent import NodeAgent
 from training_storage.compute.mount_model import (
     BucketAccess,
     LustreMount,
@@ -155,6 +156,7 @@ def kind_problems(
     local_nvme_gb: object,
     checkpoint_path: object,
     catalog: object,
+    agent: object,
 ) -> list[Problem]:
     """Return what is of another kind than the arguments of ``NodeStorage`` and the fields of its mounts."""
     problems = misfits(
@@ -166,6 +168,7 @@ def kind_problems(
             "local_nvme_gb": (local_nvme_gb, optional(NUMBER)),
             "checkpoint_path": (checkpoint_path, optional(TEXT)),
             "catalog": (catalog, optional(CATALOG)),
+            "agent": (agent, optional(_AGENT)),
         }
     )
     if problems:
@@ -178,6 +181,11 @@ def kind_problems(
             found = misfits({f"{name}[{index}].{field}": (given[field], kinds[field]) for field in kinds})
             problems += found or _late(f"{name}[{index}]", given, kinds)
     return problems
+
+
+_AGENT = Kind(
+    allowed="a NodeAgent", fits=lambda value: isinstance(value, NodeAgent), fix="NodeAgent(settings=..., data_lake=...)"
+)
 
 
 def _late(path: str, values: Mapping[str, object], kinds: Mapping[str, Kind]) -> list[Problem]:

@@ -15,7 +15,8 @@ from aws_cdk import aws_s3_assets as s3_assets
 from constructs import Construct
 
 from training_storage._tokens import concrete, is_concrete
-from training_storage.compute.bootstrap import SCRIPTS, Signal, start_commands
+from training_storage.compute.agent import NodeAgent, agent_of, grant_agent, settings_line
+from training_storage.compute.bootstrap import NODE, NOT_ON_NODES, Signal, start_commands
 from training_storage.compute.mount_checks import kind_problems, node_problems
 from training_storage.compute.mount_model import (
     BucketAccess,
@@ -64,6 +65,7 @@ class NodeStorage(Construct):
         directories: Directories that are made on the node, each only where its disk is there.
         local_nvme_gb: Instance store of the type. Left out: not known, and caches are only checked on the node.
         checkpoint_path: Where training code saves, to check that it can rename there. Left out: not checked.
+        agent: What promotes and prunes checkpoints, loads and lists files on nodes. Left out: there is none.
         catalog: Facts that mounts are held against. Left out: those of the package.
 
     Raises:
@@ -72,7 +74,8 @@ class NodeStorage(Construct):
     Attributes:
         mounts: As given.
         buckets: As given.
-        scripts: The bootstrap scripts as an S3 asset.
+        agent: As given.
+        scripts: The bootstrap scripts, and the agent that they install, as an S3 asset.
     """
 
     def __init__(
@@ -86,11 +89,14 @@ class NodeStorage(Construct):
         directories: Sequence[str] = (),
         local_nvme_gb: float | None = None,
         checkpoint_path: str | None = None,
+        agent: NodeAgent | None = None,
         catalog: Catalog | None = None,
     ) -> None:
         where = f"{scope.node.path}/{construct_id}".lstrip("/")
         environment = {} if environment is None else environment
-        if wrong := kind_problems(mounts, buckets, environment, directories, local_nvme_gb, checkpoint_path, catalog):
+        if wrong := kind_problems(
+            mounts, buckets, environment, directories, local_nvme_gb, checkpoint_path, catalog, agent
+        ):
             raise ValidationError(wrong, where=where)
         environment = dict(environment)
         problems = [
@@ -113,7 +119,10 @@ class NodeStorage(Construct):
         self.buckets: tuple[BucketAccess, ...] = tuple(buckets)
         self._directories = tuple(directories)
         self._environment = {"TRAINING_STORAGE_REGION": cdk.Stack.of(self).region} | _mount_paths(mounts) | environment
-        self.scripts = s3_assets.Asset(self, "Scripts", path=str(SCRIPTS), exclude=["__pycache__"])
+        self.agent = agent
+        self.scripts = s3_assets.Asset(
+            self, "Scripts", path=str(NODE), exclude=[*NOT_ON_NODES], ignore_mode=cdk.IgnoreMode.GIT
+        )
         self._warn_of_other_regions()
 
     @classmethod
@@ -170,6 +179,13 @@ class NodeStorage(Construct):
             directories=planned.directories(),
             local_nvme_gb=plan.compute.facts.local_nvme_gb,
             checkpoint_path=plan.paths.checkpoints,
+            agent=agent_of(
+                plan,
+                region=cdk.Stack.of(scope).region,
+                data_lake=data_lake,
+                file_system=file_system,
+                directory_buckets=tuple(directory_buckets),
+            ),
             catalog=plan.catalog,
         )
 
@@ -198,7 +214,7 @@ class NodeStorage(Construct):
         return rules
 
     def grant(self, grantee: iam.IGrantable) -> None:
-        """Grant what the nodes need: the scripts, and read or read-write on buckets and S3 Files."""
+        """Grant what nodes need: the scripts, read or read-write on buckets and S3 Files, and what the agent does."""
         stack = cdk.Stack.of(self)
         iam.Grant.add_to_principal(
             grantee=grantee,
@@ -217,6 +233,8 @@ class NodeStorage(Construct):
             grant_mount(stack, grantee, mount)
         for access in self.buckets:
             grant_access(stack, grantee, access)
+        if self.agent is not None:
+            grant_agent(stack, grantee, self.agent)
 
     def commands(self, *, user_commands: Sequence[str] = (), signal: Signal | None = None) -> list[str]:
         """Return the bootstrap as shell commands.
@@ -237,11 +255,13 @@ class NodeStorage(Construct):
                 "TS_DIRECTORIES": " ".join(self._directories),
                 "TS_CACHES": str(len(cached)) if cached else "",
                 "TS_MOUNTPOINTS": str(len(processes)) if processes else "",
+                "TS_AGENT_TIMER": "yes" if self.agent is not None and self.agent.runs_by_itself else "",
             },
             mounts={mount_name(mount.path): script_settings(stack, mount) for mount in self.mounts},
             environment=self._environment,
             user_commands=user_commands,
             signal=signal,
+            agent="" if self.agent is None else settings_line(self.agent.settings),
         )
 
     def add_to(

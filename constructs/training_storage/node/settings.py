@@ -14,6 +14,9 @@ from .checkpoints.model import Best, Policy
 
 PATH = "/etc/training-storage/agent.json"
 
+HOT_URIS = "TRAINING_STORAGE_HOT_URIS"
+"""Line of the file ``env`` beside the settings that names the directory buckets, in the order of their index."""
+
 
 @dataclass(frozen=True)
 class Link:
@@ -150,7 +153,7 @@ class Settings:
 
 
 def load(path: str = PATH) -> Settings:
-    """Read the settings of this node.
+    """Read the settings of this node, with the directory buckets of the file ``env`` where they name none themselves.
 
     Args:
         path: The file. Left out: where user data writes it.
@@ -160,4 +163,13 @@ def load(path: str = PATH) -> Settings:
         ValueError: It is no JSON.
     """
     with open(path, encoding="utf-8") as stream:  # noqa: PTH123 - the room's modules load nothing that they can spare
-        return Settings.from_dict(json.load(stream))
+        given = dict(json.load(stream))
+    if given.get("tier") == "express" and not given.get("hot_buckets"):
+        given["hot_buckets"] = _hot_buckets(path.rpartition("/")[0] + "/env")
+    return Settings.from_dict(given)
+
+
+def _hot_buckets(path: str) -> list[str]:
+    with open(path, encoding="utf-8") as stream:  # noqa: PTH123 - as above
+        values = [line.partition("=")[2].strip().strip('"') for line in stream if line.startswith(HOT_URIS + "=")]
+    return [uri[len("s3://") :].strip("/") for uri in ",".join(values).split(",") if uri]

@@ -28,6 +28,8 @@ TS_SCRIPTS="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 . "$TS_SCRIPTS/s3files_mount.sh"
 # shellcheck source=old_mounts.sh
 . "$TS_SCRIPTS/old_mounts.sh"
+# shellcheck source=agent.sh
+. "$TS_SCRIPTS/agent.sh"
 
 # Everything that ends this script comes through here, so a stack that waits always hears of it.
 finish() {
@@ -200,3 +202,6 @@ make_directories
 add_local_nvme_to_env
 step "user commands"
 run_user_commands
+# After the jobs have started: installing it may take minutes where there is no way out.
+step agent
+set_up_agent || log "WARNING the agent of this node can't be set up"
