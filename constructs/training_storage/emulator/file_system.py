@@ -80,8 +80,15 @@ class EmulatedFileSystem:
 
     def used(self) -> int:
         """Return what the files take on the file system, in bytes: released ones nothing."""
-        places = [self.path / path for path in self.files()]
-        return sum(place.lstat().st_blocks * 512 for place in places if not place.is_symlink())
+        return self._files.used()
+
+    def limit_space(self, size: int | None) -> None:
+        """Let restores fail that would take the file system beyond a size; writing goes on as the disk allows.
+
+        Args:
+            size: Bytes; None for no limit.
+        """
+        self._files.describe(limit=size)
 
     def age(self, path: str, seconds: float) -> None:
         """Make a file look as if it had last been written and read some time ago; its HSM state stays as it is.

@@ -10,16 +10,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import stat
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 FILES = "files"
 """Folder with one folder for each file system: what a mount shows."""
 
 _STATES = "hsm"
+_ABOUT = "about"
 _BITS = {"exists": 0x1, "dirty": 0x2, "released": 0x4, "archived": 0x8, "noarchive": 0x20, "lost": 0x40}
 # The order in which ``lfs hsm_state`` writes them (lfs_hsm_state in Lustre's lfs.c).
 _SHOWN = ("released", "exists", "dirty", "archived", "noarchive", "lost")
@@ -61,10 +65,58 @@ class FileStates:
         self.root = base / FILES / file_system_id
         self._states = base / _STATES / file_system_id
 
+        self._about = base / _ABOUT / f"{file_system_id}.json"
+
     def create(self) -> None:
         """Make the folders."""
         self.root.mkdir(parents=True, exist_ok=True)
         self._states.mkdir(parents=True, exist_ok=True)
+        self._about.parent.mkdir(exist_ok=True)
+
+    def remove(self) -> None:
+        """Delete the files and all that is known about them."""
+        shutil.rmtree(self.root, ignore_errors=True)
+        shutil.rmtree(self._states, ignore_errors=True)
+        self._about.unlink(missing_ok=True)
+
+    def describe(self, **more: object) -> None:
+        """Keep facts that processes on nodes need: ``mount_name``, ``capacity``, ``limit``, ``links``."""
+        place = self._about.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+        place.write_text(json.dumps({**self._facts(), **more}), encoding="utf-8")
+        place.replace(self._about)
+
+    def _facts(self) -> dict[str, Any]:
+        try:
+            facts: dict[str, Any] = json.loads(self._about.read_bytes())
+        except FileNotFoundError:
+            return {}
+        return facts
+
+    def limit(self) -> int | None:
+        """Return the bytes beyond which nothing is restored; None where nobody set any."""
+        found = self._facts().get("limit")
+        return None if found is None else int(found)
+
+    def described(self) -> tuple[str, int]:
+        """Return mount name and capacity in bytes."""
+        facts = self._facts()
+        return str(facts.get("mount_name", "fsx")), int(facts.get("limit") or facts.get("capacity") or 0)
+
+    def link_of(self, path: str) -> tuple[str, str] | None:
+        """Return bucket and key of a file; None where no link holds it."""
+        for folder, bucket, prefix in self._facts().get("links", ()):
+            if not folder or path.startswith(folder + "/"):
+                return str(bucket), str(prefix) + path[len(folder) :].lstrip("/")
+        return None
+
+    def used(self) -> int:
+        """Return what the files take, in bytes: released ones nothing."""
+        total = 0
+        for folder, _, names in os.walk(self.root):
+            for name in names:
+                with suppress(FileNotFoundError):
+                    total += os.lstat(os.path.join(folder, name)).st_blocks * 512  # noqa: PTH118 - many files
+        return total
 
     def _place(self, path: str) -> Path:
         return self._states / hashlib.sha256(os.fsencode(path)).hexdigest()
@@ -195,9 +247,11 @@ def find(path: Path) -> tuple[FileStates, str] | None:
     Args:
         path: Any path, through links or not; it need not exist.
     """
-    place = Path(os.path.realpath(path.parent)) / path.name if path.is_symlink() else Path(os.path.realpath(path))
-    for folder in (place, *place.parents):
-        if folder.parent.name == FILES and (folder.parent.parent / _STATES / folder.name).is_dir():
-            relative = place.relative_to(folder).as_posix()
-            return FileStates(folder.parent.parent, folder.name), "" if relative == "." else relative
+    target = Path(os.path.realpath(path))
+    # a link inside a file system is a file of its own; one that leads into it, such as a mount, is not
+    for place in (Path(os.path.realpath(path.parent)) / path.name, target):
+        for folder in (place, *place.parents):
+            if folder.parent.name == FILES and (folder.parent.parent / _STATES / folder.name).is_dir():
+                relative = place.relative_to(folder).as_posix()
+                return FileStates(folder.parent.parent, folder.name), "" if relative == "." else relative
     return None

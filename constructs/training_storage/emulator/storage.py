@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from training_storage.emulator.errors import EmulatorError
 
 if TYPE_CHECKING:
     from training_storage.emulator.file_system import EmulatedFileSystem
+    from training_storage.emulator.node import EmulatedNode
 
 
 class Storage:
@@ -37,6 +38,48 @@ class Storage:
         from training_storage.emulator.file_system import EmulatedFileSystem
 
         return EmulatedFileSystem(self._fsx(file_system_id, region), file_system_id)
+
+    def node(self, instance_id: str, *, region: str | None = None) -> EmulatedNode:
+        """Return what stands for an instance: a root folder, and commands that run in it.
+
+        Args:
+            instance_id: An instance that runs, or did.
+            region: Region; the emulator's when left out.
+
+        Raises:
+            EmulatorError: There is no such instance.
+        """
+        found = next((node for node in self.nodes(region=region, all_states=True) if node.id == instance_id), None)
+        if found is None:
+            raise EmulatorError(f"there is no instance {instance_id}")
+        return found
+
+    def nodes(
+        self, tags: Mapping[str, str] | None = None, *, region: str | None = None, all_states: bool = False
+    ) -> list[EmulatedNode]:
+        """Return the nodes of all running instances, in the order in which they started.
+
+        Args:
+            tags: Only instances with these tags.
+            region: Region; the emulator's when left out.
+            all_states: Whether instances that stopped are among them.
+        """
+        from moto.ec2.models import ec2_backends
+
+        from training_storage.emulator.services import instances
+
+        found = list(instances.nodes(ec2_backends[self.account][region or self.region]).values())
+        return [node for node in found if (all_states or node.alive) and (tags or {}).items() <= node.tags.items()]
+
+    def on_instance(self, callback: Callable[[EmulatedNode], None]) -> None:
+        """Call a function with the node of each instance that starts from now on; that is where a test installs agents.
+
+        Args:
+            callback: Called before the call that starts the instance returns.
+        """
+        from training_storage.emulator.services import instances
+
+        instances.callbacks().append(callback)
 
     def settle(self, file_system_id: str, *, region: str | None = None) -> list[str]:
         """Do what FSx does by itself after a while: finish tasks that are not held, export and import by the links.

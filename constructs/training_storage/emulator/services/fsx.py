@@ -58,7 +58,7 @@ def _create(original: Callable[..., FileSystem]) -> Callable[..., Any]:
         file_system.mount_name = "fsx" if _deployment(file_system) == "SCRATCH_1" else uuid.uuid4().hex[:8]
         if file_system.file_system_type == "LUSTRE":
             _check_lustre(self, file_system)
-            fsx_files.states(new)
+            repository.describe(self, new)
         return file_system
 
     return create_file_system
@@ -155,6 +155,7 @@ def _update(self: Any) -> str:
         if lustre["MetadataConfiguration"].get("Mode") == "AUTOMATIC":
             lustre["MetadataConfiguration"].pop("Iops", None)
     file_system.lustre_configuration = lustre
+    repository.describe(backend, given["FileSystemId"])
     return json.dumps({"FileSystem": file_system.to_dict()})
 
 

@@ -7,11 +7,10 @@ are those of its page on task reports and logs. Not done: objects for directorie
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -28,6 +27,8 @@ _META = "x-amz-meta-"
 
 _folders: list[Path] = []
 _offsets: list[float] = []
+at_end: list[Callable[[], None]] = []
+"""What is called before the files of an emulator go: nobody may still write them."""
 
 
 @contextmanager
@@ -41,6 +42,8 @@ def folder() -> Iterator[Path]:
         try:
             yield place
         finally:
+            for end in at_end:
+                end()
             _folders.remove(place)
             _offsets.pop()
 
@@ -65,6 +68,14 @@ def advance(seconds: float) -> None:
     _offsets[-1] += seconds
 
 
+def describe(file_system_id: str, mount_name: str, capacity: int, associations: list[dict[str, Any]]) -> None:
+    """Let processes on nodes know a file system; again after each change."""
+    links = [link_of(item) for item in associations]
+    states(file_system_id).describe(
+        mount_name=mount_name, capacity=capacity, links=[[link.path, link.bucket, link.prefix] for link in links]
+    )
+
+
 def states(file_system_id: str) -> FileStates:
     """Return the files of a file system."""
     found = FileStates(base(), file_system_id)
@@ -75,9 +86,7 @@ def states(file_system_id: str) -> FileStates:
 def remove(file_system_id: str) -> None:
     """Delete the files of a file system with it."""
     if _folders:
-        gone = FileStates(base(), file_system_id)
-        for place in (gone.root, gone._states):
-            shutil.rmtree(place, ignore_errors=True)
+        FileStates(base(), file_system_id).remove()
 
 
 def normal(path: str) -> str:

@@ -112,6 +112,17 @@ def within(inner: str, outer: str) -> bool:
     return inner == outer or inner.startswith(outer.rstrip("/") + "/")
 
 
+# What an INTELLIGENT_TIERING file system, which has no capacity, shows to ``lfs df``: it grows with its files.
+_ELASTIC_GIB = 1 << 20
+
+
+def describe(backend: FSxBackend, file_system_id: str) -> None:
+    """Let processes on nodes know a file system as it is now."""
+    file_system: Any = backend.file_systems[file_system_id]
+    capacity = (file_system.storage_capacity or _ELASTIC_GIB) * 1024**3
+    fsx_files.describe(file_system_id, file_system.mount_name, capacity, store(backend).links(file_system_id))
+
+
 def create_data_repository_association(backend: FSxBackend, given: dict[str, Any]) -> dict[str, Any]:
     """Link a directory to a bucket or prefix."""
     file_system = file_system_of(backend, given)
@@ -144,6 +155,7 @@ def create_data_repository_association(backend: FSxBackend, given: dict[str, Any
     store(backend).associations[association_id] = association
     backend.tagger.tag_resource(association["ResourceARN"], association["Tags"])
     _make_directory(association)
+    describe(backend, given["FileSystemId"])
     return {"Association": association}
 
 
@@ -216,6 +228,7 @@ def delete_data_repository_association(backend: FSxBackend, given: dict[str, Any
     del store(backend).associations[association["AssociationId"]]
     if given.get("DeleteDataInFileSystem"):
         shutil.rmtree(fsx_files.states(association["FileSystemId"]).root / fsx_files.link_of(association).path)
+    describe(backend, association["FileSystemId"])
     return {
         "AssociationId": association["AssociationId"],
         "Lifecycle": "DELETING",
