@@ -11,7 +11,7 @@ from stacks.lake import LakeStack
 from stacks.network import NetworkStack, given_network
 from stacks.objects import acknowledge_objects
 from stacks.schedules import add_schedules
-from training_storage.parts import HotStorage, make_hot_storage
+from training_storage.parts import HotStorage, make_hot_storage, make_release_guard
 from training_storage.planner.express import staging_command
 from training_storage.planner.model import Plan
 from training_storage.tiers import ImportedLustreFileSystem, LustreFileSystem
@@ -34,6 +34,9 @@ class HotStack(cdk.Stack):
         vpc, subnet = (network.vpc, network.subnet) if network else given_network(self, plan, add_endpoints=False)
         self.data_lake = lake.data_lake
         self.storage: HotStorage = make_hot_storage(self, plan, vpc=vpc, subnet=subnet, data_lake=self.data_lake)
+        self.release_guard = make_release_guard(
+            self, "ReleaseGuard", plan, storage=self.storage, data_lake=self.data_lake
+        )
         # Links and S3 Files need the lake's bucket policy and key policy too, not only the bucket they refer to.
         self.add_stack_dependency(lake)
         self._name_file_system(plan)

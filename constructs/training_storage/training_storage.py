@@ -23,8 +23,16 @@ from training_storage._arguments import (
 )
 from training_storage.compute import GpuFleet, NodeStorage, Signal
 from training_storage.errors import Problem, ValidationError
+from training_storage.lifecycle import ReleaseGuard
 from training_storage.monitoring import StorageDashboard
-from training_storage.parts import make_dashboard, make_data_lake, make_fleet, make_hot_storage, make_node_storage
+from training_storage.parts import (
+    make_dashboard,
+    make_data_lake,
+    make_fleet,
+    make_hot_storage,
+    make_node_storage,
+    make_release_guard,
+)
 from training_storage.planner.model import Plan
 from training_storage.tiers import (
     DataLake,
@@ -109,6 +117,13 @@ class TrainingStorage(Construct):
         self._fleet = (
             make_fleet(self, "Fleet", plan, vpc=vpc, subnet=subnet, node_storage=self._node_storage) if fleet else None
         )
+        self._release_guard = make_release_guard(
+            self, "ReleaseGuard", plan, storage=self._storage, data_lake=self._data_lake
+        )
+        if self._release_guard is not None and self._fleet is not None:
+            # Last to be made and first to be deleted: a no of the guard comes before any node is ended, and nodes that
+            # fail while the stack is made are taken back without it.
+            self._release_guard.resource.node.add_dependency(self._fleet)
         self._dashboard = make_dashboard(
             self,
             "Dashboard",
@@ -219,6 +234,11 @@ class TrainingStorage(Construct):
     def fleet(self) -> GpuFleet | None:
         """The GPU fleet; None where it was left out."""
         return self._fleet
+
+    @property
+    def release_guard(self) -> ReleaseGuard | None:
+        """What keeps the file system until it is proven to be in S3; None where nothing is deleted, or nobody asks."""
+        return self._release_guard
 
     @property
     def dashboard(self) -> StorageDashboard | None:

@@ -337,6 +337,11 @@ class LustreFileSystem(LustreFileSystemBase):
     # -- what users take from it
 
     @property
+    def removal_policy(self) -> cdk.RemovalPolicy:
+        """What becomes of it when its stack is deleted: RETAIN or DESTROY."""
+        return self._removal_policy
+
+    @property
     def file_system_id(self) -> str:
         """Id such as ``fs-0123456789abcdef0``."""
         return self.resource.ref

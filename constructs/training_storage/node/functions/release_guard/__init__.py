@@ -1,0 +1,1 @@
+"""The guard in front of a file system."""
