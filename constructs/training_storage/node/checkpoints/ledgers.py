@@ -73,8 +73,8 @@ def read_all(aws: Aws, bucket: str) -> dict[str, Ledger]:
     """Return all ledgers of a lake, by series.
 
     Raises:
-        LedgerDamagedError: One cannot be read. It is never taken for a new one: checkpoints would get other numbers, and
-            a key version could be pruned that is not in the lake.
+        LedgerDamagedError: One cannot be read. It is never taken for a new one: checkpoints would get other numbers,
+            and a key version could be pruned that is not in the lake.
         ClientError: S3 refused or failed.
     """
     s3 = aws("s3")

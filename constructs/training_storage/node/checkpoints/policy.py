@@ -71,24 +71,6 @@ def decide(
     return Decision(tuple(verdicts), updated)
 
 
-def with_pruning(ledger: Ledger, verdicts: Iterable[Verdict]) -> Ledger:
-    """Return a ledger that names what is removed next; it is written before the first file goes.
-
-    An interrupted removal leaves a half-written checkpoint. The ledger tells it from one that is being written, so that
-    the next look finishes it.
-
-    Args:
-        ledger: The ledger of a series.
-        verdicts: What is removed; those of other series are passed over.
-    """
-    begun = {
-        each.checkpoint.path: each.checkpoint.fingerprint
-        for each in verdicts
-        if each.checkpoint.series == ledger.series and each.checkpoint.complete
-    }
-    return replace(ledger, pruning={**ledger.pruning, **begun}) if begun else ledger
-
-
 class _Series:
     """One look at one series."""
 
@@ -213,29 +195,19 @@ class _Series:
             because = f"it was complete as number {number}, and its files are still the same"
         elif checkpoint.path in self.asked:
             because = "asked for, but a half-written one is never promoted"
+        elif checkpoint.path in self.before.pruning:
+            # What had to be in the lake before its first file went may be lost there by now: that is looked at first.
+            because = "its removal was interrupted, and ends only with what was to be removed then"
         elif checkpoint.pinned:
             because = "a pointer file names it"
         elif not newer:
             because = "no newer complete one of its layout in the series"
-        elif len(newer) >= max(1, self.policy.keep_hot) and self._left_over(checkpoint):
-            prune, because = True, "the rest of one whose removal was interrupted"
         elif still_s < limit_s:
             because = f"unchanged for {max(0, still_s):.0f} s, kept for {limit_s} s"
         else:
             prune, because = True, f"unchanged for {still_s:.0f} s (kept for {limit_s} s), and {len(newer)} newer"
         told = f"half-written, it lacks {checkpoint.missing}; {because}"
         return Verdict(checkpoint, None, "", False, prune, told)
-
-    def _left_over(self, checkpoint: Checkpoint) -> bool:
-        """Whether a half-written checkpoint is what an interrupted removal left behind."""
-        fingerprint = self.before.pruning.get(checkpoint.path)
-        if fingerprint is None:
-            return False
-        record = self.records.get((checkpoint.path, fingerprint))
-        if record is None:
-            return True
-        had = {(each.path, each.size, each.modified_ns) for each in record.files}
-        return all((each.path, each.size, each.modified_ns) in had for each in checkpoint.files)
 
 
 def _age(checkpoint: Checkpoint) -> tuple[int, int, str]:

@@ -183,7 +183,8 @@ def write(aws: Aws, bucket: str, record: Record) -> bool:
         s3.put_object(**place, **content, IfNoneMatch="*")
         return True
     try:
-        if decode(there["Body"].read()).files == record.files:
+        known = decode(there["Body"].read())
+        if (known.path, known.fingerprint, known.files) == (record.path, record.fingerprint, record.files):
             return False
     except ValueError:  # damaged: what was verified just now replaces it
         pass
