@@ -48,6 +48,7 @@ class ComputeStack(cdk.Stack):
                 {
                     "": "nodes read the lake; only the names of its objects stand open",
                     "checkpoints/": "nodes write checkpoints below this one prefix",
+                    ".training-storage/": "the agent of nodes writes records and answers below this one prefix",
                 },
             )
         if hot is None:

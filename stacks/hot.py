@@ -11,7 +11,7 @@ from stacks.lake import LakeStack
 from stacks.network import NetworkStack, given_network
 from stacks.objects import acknowledge_objects
 from stacks.schedules import add_schedules
-from training_storage.parts import HotStorage, make_hot_storage, make_release_guard
+from training_storage.parts import HotStorage, make_hot_storage, make_release_guard, make_storage_node
 from training_storage.planner.express import staging_command
 from training_storage.planner.model import Plan
 from training_storage.tiers import ImportedLustreFileSystem, LustreFileSystem
@@ -41,6 +41,23 @@ class HotStack(cdk.Stack):
         self.add_stack_dependency(lake)
         self._name_file_system(plan)
         add_schedules(self, plan, lake=lake, storage=self.storage)
+        self.storage_node = make_storage_node(
+            self, "StorageNode", plan, vpc=vpc, subnet=subnet, data_lake=self.data_lake, storage=self.storage
+        )
+        if self.storage_node is not None:
+            acknowledge_objects(
+                self.storage_node,
+                self.data_lake,
+                lake,
+                {
+                    "": "the node looks up objects behind files; only the names of objects stand open",
+                    "checkpoints/": "the node verifies checkpoints below this one prefix",
+                    ".training-storage/": "the node writes what it found below this one prefix",
+                },
+            )
+            if self.release_guard is not None:
+                # Where the guard refuses, what finds out why is still there.
+                self.release_guard.node.add_dependency(self.storage_node)
         if self.storage.directory_buckets:
             names = cdk.Fn.join(",", [bucket.bucket_name for bucket in self.storage.directory_buckets])
             cdk.CfnOutput(self, "DirectoryBucketNames", value=names, description="In the order of their index")

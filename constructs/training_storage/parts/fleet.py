@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_iam as iam
 from constructs import Construct
@@ -9,7 +10,7 @@ from constructs import Construct
 from training_storage.compute import GpuFleet, NodeStorage
 from training_storage.monitoring import StorageDashboard
 from training_storage.parts.hot import HotStorage
-from training_storage.parts.settings import group_of
+from training_storage.parts.settings import WORKLOAD_TAG, group_of
 from training_storage.planner.model import Plan
 from training_storage.tiers import DataLake, ImportedLustreFileSystem, LustreFileSystem
 
@@ -59,7 +60,7 @@ def make_fleet(
     """
     compute = plan.workload.compute
     role = iam.Role.from_role_arn(scope, f"{construct_id}Role", compute.role_arn) if compute.role_arn else None
-    return GpuFleet(
+    fleet = GpuFleet(
         scope,
         construct_id,
         vpc=vpc,
@@ -80,6 +81,9 @@ def make_fleet(
         user_commands=compute.user_commands,
         catalog=plan.catalog,
     )
+    # How commands find the nodes of a workload.
+    cdk.Tags.of(fleet.auto_scaling_group).add(WORKLOAD_TAG, plan.name)
+    return fleet
 
 
 def make_dashboard(

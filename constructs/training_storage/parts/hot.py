@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import aws_cdk as cdk
 from aws_cdk import aws_ec2 as ec2
 from constructs import Construct
 
 from training_storage.parts.lustre import make_file_system
 from training_storage.parts.object_storage import make_directory_buckets, make_s3_file_system, make_shared_cache
+from training_storage.parts.settings import WORKLOAD_TAG
 from training_storage.planner.model import Plan
 from training_storage.tiers import (
     DataLake,
@@ -76,8 +78,11 @@ def make_hot_storage(
         subnet: The one subnet for storage and fleet.
         data_lake: The lake.
     """
+    file_system = make_file_system(scope, "FileSystem", plan, vpc=vpc, subnet=subnet, data_lake=data_lake)
+    if isinstance(file_system, LustreFileSystem):
+        cdk.Tags.of(file_system.resource).add(WORKLOAD_TAG, plan.name)
     return HotStorage(
-        file_system=make_file_system(scope, "FileSystem", plan, vpc=vpc, subnet=subnet, data_lake=data_lake),
+        file_system=file_system,
         directory_buckets=make_directory_buckets(scope, "DirectoryBucket", plan),
         shared_cache=make_shared_cache(scope, "SharedCache", plan),
         s3_file_system=make_s3_file_system(scope, "S3FileSystem", plan, vpc=vpc, subnet=subnet, data_lake=data_lake),

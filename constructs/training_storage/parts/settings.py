@@ -13,6 +13,10 @@ REMOVAL: Final = {"retain": RemovalPolicy.RETAIN, "delete": RemovalPolicy.DESTRO
 """Removal policies by the words of a workload file."""
 
 
+WORKLOAD_TAG: Final = "training-storage:workload"
+"""Tag of nodes and of our own file system, with the name of the workload."""
+
+
 def key_of(scope: Construct, construct_id: str, arn: str | None) -> kms.IKey | None:
     """Return the key that an ARN names; None without one."""
     return kms.Key.from_key_arn(scope, construct_id, arn) if arn else None
