@@ -1,0 +1,1 @@
+"""The function that works the steps of a release."""

@@ -1,0 +1,340 @@
+"""The steps of directory buckets: the function reads them itself, because S3 tells what a file system does not.
+
+What the policy wants in the lake is promoted; every other object must have an equal one there, under the same key.
+Loose objects below the checkpoints (configuration, pointers) are copied there. A listing of a directory bucket shows
+when each object was written, so that a look after the fleet is gone says for certain whether anybody wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Any
+
+from .. import places
+from ..aws import MISSING, code_of
+from ..places import HIDDEN
+from ..settings import Settings
+from . import proof as proofs
+from .checks import shown
+from .context import Again, Context, Done, Refused, human
+from .sorting import CLASSES, KEEP, LEFT, SCRATCH, UNLINKED, class_of
+
+LONGEST_S = 12 * 3600.0
+"""How long promotion may take, over all calls."""
+_LARGEST_COPY = 5 * 2**30
+_SCRATCH = "scratch/"
+
+
+class _TimeIsUp(BaseException):
+    """This call has to end; the next one goes on."""
+
+
+def settings_of(ctx: Context) -> Settings:
+    """Return the settings that the agent left in its status.
+
+    Raises:
+        Refused: No agent ever ran.
+    """
+    status = ctx.read(places.status_key(ctx.workload))
+    if status is None:
+        raise Refused(
+            f"the agent of {ctx.workload} has left no status in s3://{ctx.lake}/{places.status_key(ctx.workload)}, "
+            "so what "
+            "has to be kept is not known; run `training-storage checkpoints list` on a fleet that runs, or name "
+            "everything "
+            "that may be lost with --leave and delete the stacks with an override",
+            [places.status_key(ctx.workload)],
+        )
+    return Settings.from_dict(status["settings"])
+
+
+def survey(ctx: Context) -> None:
+    """Look at every object, and refuse where something would be lost."""
+    settings = settings_of(ctx)
+    _scan(ctx, settings, "survey", copy=False)
+    ctx.state["found"] = dict(ctx.state["scan"]["classes"])
+    _refuse_losses(ctx)
+    ctx.state.pop("scan")
+    if ctx.action == "check":
+        keep = ctx.state["found"].get(KEEP, {"files": 0, "bytes": 0})
+        ctx.state["message"] = f"{keep['files']:,} objects ({human(keep['bytes'])}) would have to be in the lake"
+        raise Done
+
+
+def export(ctx: Context) -> None:
+    """Promote what is due, the last of each series included, in calls that end in time."""
+    from ..checkpoints.run_once import run_once
+    from ..checkpoints.tree import BucketTree
+
+    ctx.state.setdefault("valid_from", ctx.clock())
+    settings = settings_of(ctx)
+    if settings.policy is None:
+        return
+    tree = BucketTree(ctx.aws, settings.hot_buckets, settings.lake_prefix)
+    if not _unpromoted(ctx, settings, tree):
+        return
+
+    def report(*_given: Any, **_more: Any) -> None:
+        if ctx.clock() >= ctx.deadline:
+            raise _TimeIsUp
+
+    result: Any = None
+    try:
+        result = run_once(
+            ctx.aws,
+            settings,
+            tree,
+            node=f"release-{ctx.state['run']}",
+            clock=ctx.clock,
+            sleep=ctx.sleep,
+            promote=True,
+            prune=False,
+            last=True,
+            report=report,
+        )
+    except _TimeIsUp:
+        raise Again(0) from None
+    left = _unpromoted(ctx, settings, tree)
+    if left:
+        told = "; ".join(str(each) for each in (result.to_dict().get("errors") or ())[:3])
+        ctx.wait(
+            "promotion",
+            30,
+            LONGEST_S if not told else 300.0,
+            f"{len(left)} checkpoints that have to be in the lake are not: {told or 'see the status of the agent'}",
+            left,
+        )
+
+
+def _decide(ctx: Context, settings: Settings, tree: Any) -> tuple[list[Any], Any]:
+    from ..checkpoints import ledgers, records
+    from ..checkpoints.layouts import find_checkpoints
+    from ..checkpoints.policy import decide
+
+    assert settings.policy is not None  # noqa: S101 - callers look
+    known = records.read_all(ctx.aws, ctx.lake)
+    return known, decide(
+        find_checkpoints(tree),
+        known,
+        ledgers.read_all(ctx.aws, ctx.lake),
+        settings.policy,
+        now_ns=int(ctx.clock() * 1e9),
+        last=True,
+    )
+
+
+def _unpromoted(ctx: Context, settings: Settings, tree: Any) -> list[str]:
+    return [each.checkpoint.path for each in _decide(ctx, settings, tree)[1].to_promote]
+
+
+def compare(ctx: Context) -> None:
+    """Verify what was promoted, object by object, and look at every other object once more."""
+    from ..checkpoints.records import record_key
+    from ..checkpoints.tree import BucketTree
+    from ..checkpoints.verification import verify_all
+
+    settings = settings_of(ctx)
+    state = ctx.state
+    if settings.policy is not None and not state.get("verified"):
+        tree = BucketTree(ctx.aws, settings.hot_buckets, settings.lake_prefix)
+        known, decision = _decide(ctx, settings, tree)
+        if decision.to_promote:
+            raise Refused(
+                "checkpoints became due while the release ran: stop the training job, and run the release again",
+                [each.checkpoint.path for each in decision.to_promote],
+            )
+        by_key = {record_key(each.path, each.fingerprint): each for each in known}
+        due = [
+            by_key[record_key(each.checkpoint.path, each.checkpoint.fingerprint)]
+            for each in decision.verdicts
+            if each.due and each.promoted
+        ]
+        wrong = {key: each for key, each in verify_all(ctx.aws, settings, due).items() if each}
+        if wrong:
+            named = [f"{by_key[key].path}: {told[0]}" for key, told in wrong.items()]
+            raise Refused(f"{len(wrong)} promoted checkpoints are no longer in the lake as they were verified", named)
+        state["verified"] = True
+    _scan(ctx, settings, "compare", copy=True)
+    if not ctx.proven:
+        _refuse_losses(ctx)
+    _nobody_wrote(ctx)
+
+
+def prove(ctx: Context) -> None:
+    """Write the proof."""
+    classes = ctx.state["scan"]["classes"]
+    left = {name: {**each, "why": CLASSES[name]} for name, each in classes.items() if name != KEEP}
+    keep = classes.get(KEEP, {"files": 0, "bytes": 0})
+    made = proofs.Proof(
+        kind="proof",
+        workload=ctx.workload,
+        hot_tier_id=ctx.hot_tier_id,
+        written_at=ctx.clock(),
+        valid_from=ctx.state["valid_from"],
+        files=keep["files"],
+        bytes=keep["bytes"],
+        left=left,
+    )
+    proofs.write(ctx.aws, ctx.lake, made)
+    ctx.state["proof"] = shown(made)
+    ctx.state.pop("scan")
+
+
+def quiet_again(ctx: Context) -> None:
+    """Make sure, after the fleet is gone, that no object was written since the proof."""
+    settings = settings_of(ctx)
+    for _, page in _pages(ctx, settings, "again"):
+        _note(ctx.state["scan"], page)
+    _nobody_wrote(ctx)
+    ctx.state.pop("scan")
+
+
+# -- looking at every object
+
+
+def _pages(ctx: Context, settings: Settings, name: str) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Yield pages of all buckets, from where the last call stopped.
+
+    Raises:
+        Again: This call has to end.
+    """
+    scan = ctx.state.get("scan") or {}
+    if scan.get("name") != name:
+        scan = {"name": name, "bucket": 0, "token": "", "newest": 0.0, "newest_key": "", "classes": {}, "blocking": []}
+    ctx.state["scan"] = scan
+    s3 = ctx.aws("s3")
+    while scan["bucket"] < len(settings.hot_buckets):
+        bucket = settings.hot_buckets[scan["bucket"]]
+        given = {"ContinuationToken": scan["token"]} if scan["token"] else {}
+        try:
+            page = s3.list_objects_v2(Bucket=bucket, **given)
+        except Exception as error:
+            if code_of(error) != "NoSuchBucket":
+                raise
+            page = {}
+        yield bucket, [each for each in page.get("Contents", ()) if not each["Key"].endswith("/")]
+        scan["token"] = page.get("NextContinuationToken") or ""
+        if not scan["token"]:
+            scan["bucket"] += 1
+        if ctx.clock() >= ctx.deadline and scan["bucket"] < len(settings.hot_buckets):
+            raise Again(0)
+
+
+def _scan(ctx: Context, settings: Settings, name: str, *, copy: bool) -> None:
+    members: dict[str, str] = {}
+    if settings.policy is not None:
+        from ..checkpoints.tree import BucketTree
+
+        tree = BucketTree(ctx.aws, settings.hot_buckets, settings.lake_prefix)
+        for verdict in _decide(ctx, settings, tree)[1].verdicts:
+            members.update({each.path: class_of(verdict) for each in verdict.checkpoint.files})
+    for bucket, page in _pages(ctx, settings, name):
+        scan = ctx.state["scan"]
+        _note(scan, page)
+        asked = []
+        for each in page:
+            key = each["Key"]
+            inner = key[len(settings.lake_prefix) :] if key.startswith(settings.lake_prefix) else None
+            if _ours(key):
+                continue
+            if _left(ctx, bucket, key):
+                _count(scan, LEFT, each)
+            elif inner is not None and inner in members:
+                _count(scan, members[inner], each)
+            elif key.startswith(_SCRATCH):
+                _count(scan, SCRATCH, each)
+            else:
+                asked.append((each, inner is not None))
+        with ThreadPoolExecutor(max(1, min(ctx.workers, len(asked) or 1))) as pool:
+            settle = partial(_settle, ctx, bucket)
+            looks = list(pool.map(lambda one: settle(one[0], loose=one[1] and copy), asked))  # noqa: B023 - ends here
+        for (each, loose), told in zip(asked, looks):
+            if not told:
+                _count(scan, KEEP, each)
+            elif loose and not copy:
+                _count(scan, KEEP, each)  # it is copied later
+            else:
+                _count(scan, UNLINKED, each)
+                if len(scan["blocking"]) < 20:
+                    scan["blocking"].append(f"s3://{bucket}/{each['Key']}: {told}"[:300])
+
+
+def _settle(ctx: Context, bucket: str, each: dict[str, Any], *, loose: bool) -> str:
+    """Return what keeps an object from being in the lake; one below the checkpoints is copied there."""
+    told = _equal(ctx, each, newer=loose)
+    if not told or not loose:
+        return told
+    if each["Size"] > _LARGEST_COPY:
+        return f"{told}, and it is larger than 5 GiB"
+    ctx.aws("s3").copy_object(
+        Bucket=ctx.lake,
+        Key=each["Key"],
+        CopySource={"Bucket": bucket, "Key": each["Key"]},
+        CopySourceIfMatch=each["ETag"],
+    )
+    return _equal(ctx, each, newer=True)
+
+
+def _equal(ctx: Context, each: dict[str, Any], *, newer: bool) -> str:
+    try:
+        seen = ctx.aws("s3").head_object(Bucket=ctx.lake, Key=each["Key"])
+    except Exception as error:
+        if code_of(error) in MISSING:
+            return "is not in the lake"
+        raise
+    if seen["ContentLength"] != each["Size"]:
+        return f"has {each['Size']:,} bytes, and {seen['ContentLength']:,} in the lake"
+    if newer and seen["LastModified"] < each["LastModified"]:
+        return "is newer than the lake's"
+    return ""
+
+
+def _note(scan: dict[str, Any], page: list[dict[str, Any]]) -> None:
+    for each in page:
+        when = each["LastModified"].timestamp()
+        if when > scan["newest"] and not _ours(each["Key"]):
+            scan.update(newest=when, newest_key=each["Key"])
+
+
+def _nobody_wrote(ctx: Context) -> None:
+    scan = ctx.state["scan"]
+    if scan["newest"] >= int(ctx.state["valid_from"]):
+        raise Refused(
+            f"{scan['newest_key']} was written while the release ran, or after its proof: stop the training job, "
+            "and run the "
+            "release again",
+            [scan["newest_key"]],
+        )
+
+
+def _refuse_losses(ctx: Context) -> None:
+    scan = ctx.state["scan"]
+    lost = scan["classes"].get(UNLINKED)
+    if lost:
+        raise Refused(
+            f"{lost['files']:,} objects ({human(lost['bytes'])}) of the directory buckets are not in the lake as "
+            "they are: "
+            "`training-storage archive` copies them, --leave names what may be lost",
+            scan["blocking"],
+        )
+
+
+def _count(scan: dict[str, Any], kind: str, each: dict[str, Any]) -> None:
+    held = scan["classes"].setdefault(kind, {"files": 0, "bytes": 0})
+    held["files"] += 1
+    held["bytes"] += each["Size"]
+
+
+def _ours(key: str) -> bool:
+    return any(part.startswith(HIDDEN) for part in key.split("/"))
+
+
+def _left(ctx: Context, bucket: str, key: str) -> bool:
+    for each in ctx.leave:
+        plain = each[len(f"s3://{bucket}/") :] if each.startswith(f"s3://{bucket}/") else each
+        plain = plain.strip("/")
+        if key == plain or key.startswith(plain + "/"):
+            return True
+    return False
