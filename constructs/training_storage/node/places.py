@@ -21,11 +21,20 @@ LEASES = ROOT + "checkpoints/leases/"
 ORDERS = ROOT + "checkpoints/orders/"
 """Checkpoints on local disks of several nodes: what every node has to upload, and the receipts of those that have."""
 
+PRUNING = ROOT + "checkpoints/pruning/"
+"""What is being removed from directory buckets, object by object: an interrupted removal is ended by this list only."""
+
 STATUS = ROOT + "checkpoints/status/"
 """One object a hot tier: what the last run of the agent saw, also what is not in S3 yet. The release guard names it."""
 
 ANSWERS = ROOT + "answers/"
 """Answers and progress of commands that run on nodes, by command."""
+
+CALLS = ANSWERS + "calls/"
+"""One object a kind of command: which one is running, so that whoever asks for the same joins it."""
+
+PRELOADS = ROOT + "preload/"
+"""Lists of paths to load, by the hash of their content, and whether a preload has started the storage node."""
 
 RELEASES = ROOT + "release/"
 """One folder a hot tier: survey, manifest, and the proof without which it is not deleted."""
@@ -65,6 +74,16 @@ def manifest_part_key(hot_tier_id: str, run: str, number: int) -> str:
 def proof_key(hot_tier_id: str) -> str:
     """Return the key of the proof, or of the override, that lets a hot tier go."""
     return hot_tier_folder(RELEASES, hot_tier_id) + "proof.json"
+
+
+def list_key(digest: str) -> str:
+    """Return the key of a list of paths to load."""
+    return f"{PRELOADS}lists/{digest}.txt"
+
+
+def storage_node_key() -> str:
+    """Return the key of the note that a preload has started the storage node, and has to stop it."""
+    return PRELOADS + "storage-node.json"
 
 
 def status_key(hot_tier_id: str) -> str:

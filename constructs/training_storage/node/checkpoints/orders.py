@@ -1,0 +1,280 @@
+"""Checkpoints on local disks of several nodes: each node has some of the files, one of them decides.
+
+Only the node with the file that makes a checkpoint complete sees it complete. Where it is elected, it writes an order
+into the lake. Every node uploads its own files below that path and writes a receipt with their list, also an empty one.
+When as many receipts are there as the fleet has nodes, the elected one proves their union in the lake, uploads the file
+that makes it complete, and records it. Removal goes the same way. A node that is gone leaves an order open: that stands
+in the status, and nothing is removed.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from typing import Any, Callable
+
+from .. import places
+from ..aws import MISSING, TAKEN, Aws, code_of
+from ..settings import Settings
+from . import lake, records
+from .model import Checkpoint, Record
+from .names import quoted
+from .promotion import Job, PromotionError, Report, iso, prove
+from .promotion_upload import upload_files
+from .pruning import Kept, finish_folder, remove_folder
+from .tree import Tree
+from .verification import verify
+
+SKEW_NS = 5_000_000_000
+"""How far clocks of nodes may be apart. A file newer than the checkpoint by more belongs to another save."""
+
+
+@dataclass(frozen=True)
+class Desk:
+    """One node's view of the orders.
+
+    Attributes:
+        aws: Clients.
+        settings: Settings of the agent.
+        tree: The node's own disk.
+        node: This node.
+        clock: The time, seconds since 1970.
+        sleep: Waits.
+        report: Takes progress.
+        since_ns: From when on its disk holds what was written, nanoseconds since 1970; None: its boot.
+    """
+
+    aws: Aws
+    settings: Settings
+    tree: Tree
+    node: str
+    clock: Callable[[], float]
+    sleep: Callable[[float], None]
+    report: Report
+    since_ns: int | None = None
+
+    def put(self, key: str, body: dict[str, Any], **condition: str) -> bool:
+        """Write an object; False where a condition was not met."""
+        try:
+            self.aws("s3").put_object(
+                Bucket=self.settings.lake_bucket,
+                Key=key,
+                Body=(json.dumps(body, indent=1) + "\n").encode(),
+                ContentType="application/json",
+                **condition,
+            )
+        except Exception as error:
+            if code_of(error) in TAKEN:
+                return False
+            raise
+        return True
+
+    def get(self, key: str) -> dict[str, Any] | None:
+        """Return an object; None where there is none."""
+        try:
+            answer = self.aws("s3").get_object(Bucket=self.settings.lake_bucket, Key=key)
+        except Exception as error:
+            if code_of(error) in MISSING:
+                return None
+            raise
+        found: dict[str, Any] = json.loads(answer["Body"].read())
+        return found
+
+    def job(self, checkpoint: Checkpoint, last: frozenset[str] = frozenset()) -> Job:
+        """Return the promotion of this node's part."""
+        return Job(self.aws, self.settings, self.tree, checkpoint, self.clock, self.sleep, self.report, last)
+
+
+@dataclass
+class Served:
+    """What a node did for the orders."""
+
+    pruned: list[dict[str, Any]] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Order:
+    """An order and what nodes have answered.
+
+    Attributes:
+        key: Prefix of everything about it.
+        body: The order; ``act`` is ``promote`` or ``prune``.
+        receipts: Names of the nodes that have uploaded their part.
+        removed: Names of the nodes that have removed it.
+    """
+
+    key: str
+    body: dict[str, Any]
+    receipts: frozenset[str]
+    removed: frozenset[str]
+
+    @property
+    def name(self) -> tuple[str, str]:
+        """Path and fingerprint of the checkpoint, as the elected node sees it."""
+        return self.body["path"], self.body["fingerprint"]
+
+
+def is_spread(settings: Settings) -> bool:
+    """Whether checkpoints of this workload lie in parts on several nodes."""
+    return settings.tier == "nvme" and settings.nodes > 1
+
+
+def order_key(path: str, fingerprint: str) -> str:
+    """Return the prefix of an order and its receipts."""
+    return f"{places.ORDERS}{quoted(path)}@{fingerprint}/"
+
+
+def open_orders(desk: Desk) -> list[Order]:
+    """Return the orders that are not closed.
+
+    Raises:
+        ClientError: S3 refused or failed.
+    """
+    found: dict[str, dict[str, set[str]]] = {}
+    for key in lake.listing(desk.aws, desk.settings.lake_bucket, places.ORDERS):
+        prefix, _, name = key.rpartition("/")
+        folder = prefix.rpartition("/")[2]
+        base = prefix[: -len(folder)] if folder in ("receipts", "removed") else prefix + "/"
+        kinds = found.setdefault(base, {"receipts": set(), "removed": set(), "": set()})
+        kinds[folder if folder in ("receipts", "removed") else ""].add(name[: -len(".json")])
+    bases = [base for base, kinds in found.items() if "order" in kinds[""] and "closed" not in kinds[""]]
+    bodies = lake.in_parallel(lambda base: desk.get(base + "order.json"), bases)
+    return [
+        Order(base, body, frozenset(found[base]["receipts"]), frozenset(found[base]["removed"]))
+        for base, body in zip(bases, bodies)
+        if body is not None
+    ]
+
+
+# -- every node
+
+
+def serve(desk: Desk) -> Served:
+    """Do this node's part of every open order.
+
+    Returns:
+        What it did; what goes wrong with one order stops no other.
+
+    Raises:
+        ClientError: The orders cannot be listed.
+    """
+    served = Served()
+    for order in open_orders(desk):
+        _serve(desk, order, served)
+    return served
+
+
+def _serve(desk: Desk, order: Order, served: Served) -> None:
+    try:
+        if order.body["act"] == "prune":
+            removed = _remove_own(desk, order)
+            served.pruned += [removed] if removed else []
+        else:
+            _upload_own(desk, order)
+    except (PromotionError, Kept) as error:
+        served.errors.append(str(error))
+    except Exception as error:  # one order stops no other
+        served.errors.append(f"{order.body['path']}: {type(error).__name__}: {error}")
+
+
+def _own(desk: Desk, order: Order) -> Checkpoint:
+    """Return what this node has of a checkpoint."""
+    path = order.body["path"]
+    files = tuple(sorted(desk.tree.files(path), key=lambda each: each.path))
+    late = [each.path for each in files if each.modified_ns > order.body["written_ns"] + SKEW_NS]
+    if late:
+        raise Kept(f"{path} was written again after it was complete ({late[0]}); this node leaves it alone")
+    newest = max((each.modified_ns for each in files), default=0)
+    return Checkpoint(path, order.body["series"], order.body["layout"], None, False, "", False, newest, files)
+
+
+def _upload_own(desk: Desk, order: Order) -> None:
+    path = order.body["path"]
+    own = _own(desk, order)
+    key = f"{order.key}receipts/{desk.node}.json"
+    if desk.node in order.receipts:
+        receipt = desk.get(key)
+        if receipt is not None and receipt["fingerprint"] == own.fingerprint:
+            return
+    if not own.files and _since(desk) > order.body["written_ns"]:
+        # Nobody knows what its predecessor's disk held.
+        raise Kept(f"{path} was written before {desk.node} came; what the node before it held is lost")
+    last = frozenset(order.body["last"])
+    entries = tuple(each for each in own.files if each.path not in last)
+    job = desk.job(own)
+    sums = upload_files(job, entries)
+    proven, wrong = prove(job, entries, sums)
+    if wrong:
+        first, code = sorted(wrong.items())[0]
+        raise PromotionError(f"{first} is not in S3 after the upload: {code}", wrong)
+    if _own(desk, order).fingerprint != own.fingerprint:
+        raise PromotionError(f"{path} changed while it was being uploaded")
+    desk.put(
+        key,
+        {
+            "node": desk.node,
+            "path": path,
+            "fingerprint": own.fingerprint,
+            "files": [dict(vars(each)) for each in proven],
+            "held_back": sorted(each.path for each in own.files if each.path in last),
+            "written_at": iso(desk.clock()),
+        },
+    )
+
+
+def _since(desk: Desk) -> int:
+    """Return from when on this node's disks hold what was written."""
+    if desk.since_ns is not None:
+        return desk.since_ns
+    try:
+        with open("/proc/stat", encoding="utf-8") as stream:  # noqa: PTH123 - as in ``settings``
+            booted = next(line for line in stream if line.startswith("btime "))
+        return int(booted.split()[1]) * 1_000_000_000
+    except (OSError, StopIteration):
+        return int(time.time() * 1e9)
+
+
+def _remove_own(desk: Desk, order: Order) -> dict[str, Any] | None:
+    if desk.node in order.removed:
+        return None
+    path = order.body["path"]
+    tree: Any = desk.tree
+    key = f"{order.key}receipts/{desk.node}.json"
+    receipt = desk.get(key)
+    if receipt is not None:
+        finish_folder(tree, path, receipt["fingerprint"])
+    own = _own(desk, order)
+    if own.files:
+        if receipt is None:
+            if order.body["due"]:
+                raise Kept(f"{path}: {desk.node} has no receipt for its files; they are kept")
+            receipt = {"node": desk.node, "path": path, "fingerprint": own.fingerprint, "files": []}
+            desk.put(key, receipt)
+        elif receipt["fingerprint"] != own.fingerprint:
+            raise Kept(f"{path} changed after {desk.node} had uploaded it; it is kept")
+        if order.body["due"]:
+            _still_in_lake(desk, order)
+        remove_folder(tree, own)
+    desk.put(
+        f"{order.key}removed/{desk.node}.json",
+        {"node": desk.node, "files": len(own.files), "bytes": own.size, "written_at": iso(desk.clock())},
+    )
+    return {"path": path, "reason": order.body["because"], "files": len(own.files), "bytes": own.size}
+
+
+def _still_in_lake(desk: Desk, order: Order) -> None:
+    """Verify the whole checkpoint in the lake directly before any part of it is removed."""
+    path, fingerprint = order.name
+    key = records.record_key(path, fingerprint)
+    try:
+        content = desk.aws("s3").get_object(Bucket=desk.settings.lake_bucket, Key=key)["Body"].read()
+    except Exception as error:
+        if code_of(error) in MISSING:
+            raise Kept(f"{path} is kept: nothing proves that it is in the lake") from error
+        raise
+    wrong = verify(desk.aws, desk.settings, records.decode(content))
+    if wrong:
+        raise Kept(f"{path} is kept: what was promoted is no longer in the lake: {wrong[0]}")
