@@ -33,9 +33,10 @@ _OUTPUT_ERRORS: Final = frozenset({errno.EPIPE, errno.ENOSPC, errno.EDQUOT, errn
 COMMANDS: Final[dict[str, str]] = {
     "validate": "check a workload file, with every problem at once",
     "plan": "size the storage of a workload, and say why",
-    "preload": "import the listing of linked prefixes into the file system",
+    "preload": "load data from S3 into the file system before a run, or the listing of linked prefixes",
     "stage": "copy data sets from the data lake to S3 Express directory buckets, verified and resumable",
     "archive": "copy results from directory buckets back to the data lake, verified and resumable",
+    "release": "prove that a run is in S3, and delete its fleet and hot tier",
     "prices": "show the price book, or refresh it from the AWS Price List",
     "emulate": "run a command against the embedded AWS emulator",
 }

@@ -8,26 +8,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from training_storage.lifecycle._step_states import machine_of, step_states
-
-STEPS: Final = (
-    "preconditions",
-    "node",
-    "survey",
-    "export",
-    "manifest",
-    "compare",
-    "quiet",
-    "prove",
-    "storage-node-off",
-    "delete-monitoring",
-    "delete-compute",
-    "quiet-again",
-    "delete-hot",
-)
-"""Steps in their order: each is a state of this name, and a step of ``node.release.steps``."""
-
-LAST_STEP_OF: Final = {"check": "compare", "prove": "prove"}
-"""Where actions end that delete nothing. Any other action goes on to the last step."""
+from training_storage.node.release.steps import LAST_OF, STEPS
 
 LONGEST_RUN_S: Final = 2 * 24 * 3600
 """Two days: an export of 100 million small files at 1,000 a second takes one."""
@@ -41,13 +22,13 @@ def definition(function_arn: str, partition: str) -> str:
         partition: Partition of the integration's ARN.
     """
     states: dict[str, Any] = {}
-    for number, step in enumerate(STEPS):
-        following = STEPS[number + 1] if number + 1 < len(STEPS) else "done"
-        ends = [action for action, last in LAST_STEP_OF.items() if last == step]
+    names = list(STEPS)
+    for step, following in zip(names, [*names[1:], "done"], strict=True):
+        ends = [action for action, last in LAST_OF.items() if last == step]
         states |= step_states(step, following, function_arn, partition, ends=ends)
     return machine_of(
         states,
-        start=STEPS[0],
+        start=names[0],
         longest_s=LONGEST_RUN_S,
         comment="Proves that everything of a run that must be kept is in S3, and deletes the run",
     )

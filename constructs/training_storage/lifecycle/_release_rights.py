@@ -24,6 +24,7 @@ _LOOKING: Final = {
     "ssm:DescribeInstanceInformation": "which nodes take commands",
     "ssm:GetCommandInvocation": "how a command ended",
     "ssm:ListCommandInvocations": "how commands ended",
+    "ssm:ListCommands": "whether a command was sent whose answer was lost",
 }
 """Actions that name no resource of ours (service authorization reference), and why a release looks there."""
 

@@ -52,7 +52,7 @@ def step_states(
     """Return the states of one step: ``STEP``, ``STEP: answer`` and ``STEP: wait``.
 
     The function is called with ``{"step": STEP, "state": ...}`` and returns the next state, whose ``status`` says how
-    it goes on: ``next``, ``again`` after ``wait`` seconds, ``done`` or ``refused``.
+    it goes on: ``next``, ``again`` after ``wait`` seconds, ``done`` or ``refused``; with ``quiet`` that is no failure.
 
     Args:
         step: Name of the step.
@@ -88,6 +88,14 @@ def step_states(
             "Choices": [
                 {"Variable": "$.status", "StringEquals": "again", "Next": wait},
                 {"Variable": "$.status", "StringEquals": "done", "Next": "done"},
+                # Looked at by a schedule, and not due: nothing has failed.
+                {
+                    "And": [
+                        {"Variable": "$.quiet", "IsPresent": True},
+                        {"Variable": "$.quiet", "BooleanEquals": True},
+                    ],
+                    "Next": "done",
+                },
                 *(
                     {"And": [goes_on, {"Variable": "$.action", "StringEquals": action}], "Next": "done"}
                     for action in ends

@@ -56,8 +56,8 @@ class ReleaseMachine(Construct):
         data_lake: The lake that holds what is kept, and the proofs.
         copies_checkpoints: Whether it copies checkpoints from directory buckets, and may write below ``checkpoints/``
             of the lake. Left out, it may not: FSx or the nodes write there.
-        directory_bucket_names: Names of directory buckets that it reads; ``*`` stands for what is not known. Left out,
-            none.
+        directory_bucket_names: Names of directory buckets that it reads; ``?`` and ``*`` stand for what is not known.
+            Left out, none.
         file_system_ids: File systems that existed before and so do not carry the workload's tag. Left out, none.
         read_prefixes: Prefixes of the lake besides ``checkpoints/`` that files of the run are compared with. Left out,
             none; empty text is the whole lake.
@@ -167,7 +167,7 @@ class ReleaseMachine(Construct):
         # Without the right to list the whole bucket, S3 answers 403 and not 404 for an object that is not there.
         self._allow(["s3:ListBucket"], lake.bucket_arn)
         writes = [places.ROOT, *([CHECKPOINTS] if copies_checkpoints else [])]
-        reads = [CHECKPOINTS, *read_prefixes]
+        reads = [""] if "" in read_prefixes else [CHECKPOINTS, *read_prefixes]
         for prefix in dict.fromkeys(writes):
             lake.grant_read_write(self, prefix=prefix)
         for prefix in dict.fromkeys(reads):

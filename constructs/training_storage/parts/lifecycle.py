@@ -46,7 +46,8 @@ def make_release_machine(scope: Construct, construct_id: str, plan: Plan, *, dat
         copies_checkpoints=plan.express is not None and workload.checkpoints is not None,
         directory_bucket_names=directory_bucket_patterns(plan),
         file_system_ids=(existing,) if plan.lustre is not None and existing is not None else (),
-        read_prefixes=sorted({link.prefix for link in links if link.bucket is None}),
+        # Whatever lies in a directory bucket is looked for in the lake under the same key.
+        read_prefixes=[""] if plan.express else sorted({link.prefix for link in links if link.bucket is None}),
         other_buckets=[
             s3.Bucket.from_bucket_name(scope, f"{construct_id}Source{number}", name)
             for number, name in enumerate(others, start=1)
