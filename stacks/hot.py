@@ -57,7 +57,7 @@ class HotStack(cdk.Stack):
             )
             if self.release_guard is not None:
                 # Where the guard refuses, what finds out why is still there.
-                self.release_guard.node.add_dependency(self.storage_node)
+                self.release_guard.resource.node.add_dependency(self.storage_node.auto_scaling_group)
         if self.storage.directory_buckets:
             names = cdk.Fn.join(",", [bucket.bucket_name for bucket in self.storage.directory_buckets])
             cdk.CfnOutput(self, "DirectoryBucketNames", value=names, description="In the order of their index")

@@ -82,6 +82,7 @@ def listed(value: Any) -> list[Any]:
 # Actions that AWS defines without a resource type: only "*" is possible (service authorization reference).
 WITHOUT_RESOURCE = {
     "cloudwatch:PutMetricData", "ec2:DescribeInstances", "ec2:DescribeTags", "ec2:DescribeVolumes",
+    "cloudwatch:GetMetricStatistics", "fsx:DescribeDataRepositoryAssociations",
     "ec2:DescribeNetworkInterfaces", "fsx:DescribeDataRepositoryTasks", "ssm:UpdateInstanceInformation",
     "ssmmessages:CreateControlChannel", "ssmmessages:CreateDataChannel", "ssmmessages:OpenControlChannel",
     "ssmmessages:OpenDataChannel", "ec2messages:AcknowledgeMessage", "ec2messages:DeleteMessage",
