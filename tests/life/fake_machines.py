@@ -125,6 +125,12 @@ class Machines:
         self.commands[command] = {"text": text, "instances": list(InstanceIds), "results": {}, "given": given}
         return {"Command": {"CommandId": command, "Status": "Pending", "InstanceIds": list(InstanceIds)}}
 
+    def list_commands(self, **_given: Any) -> dict[str, Any]:
+        shown = [
+            {"CommandId": name, "Comment": about["given"].get("Comment", "")} for name, about in self.commands.items()
+        ]
+        return {"Commands": shown}
+
     def _result(self, command: str, instance: str, operation: str) -> tuple[str, tuple[int, str, str]]:
         if command not in self.commands:
             raise error("InvalidCommandId", operation)
@@ -191,7 +197,8 @@ class CloudFormation:
 
     def _stack(self, name: str, operation: str) -> dict[str, Any]:
         plain = name.split("/")[1] if name.startswith("arn:") else name
-        if plain not in self.stacks:
+        # An id is that of one stack, whatever is made of its name later.
+        if plain not in self.stacks or name.startswith("arn:") and self.stacks[plain]["StackId"] != name:
             raise error("ValidationError", operation, f"Stack with id {name} does not exist")
         return self.stacks[plain]
 

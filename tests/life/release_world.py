@@ -186,7 +186,7 @@ class World:
         for step in STEPS:
             before(step)
             for _ in range(1000):
-                state = json.loads(json.dumps(self._tried(step, state, aws or self.aws, tries)))
+                state = self._tried(step, state, aws or self.aws, tries)
                 if state["status"] != "again":
                     break
                 self.aws.sleep(state["wait"])

@@ -12,7 +12,7 @@ from ..aws import code_of
 from ..run_command import running_nodes
 from . import proof as proofs
 from .activity import NoMetricsError, activity
-from .context import Context, Done, Refused, human, utc
+from .context import Again, Context, Done, Refused, human, utc
 from .stacks import PARTS, stacks_of
 
 RUNNING = ("PENDING", "EXECUTING", "CANCELING")
@@ -61,9 +61,7 @@ def preconditions(ctx: Context) -> None:
 def _find_tier(ctx: Context, stacks: dict[str, dict[str, Any]]) -> None:
     state, hot = ctx.state, stacks.get("hot")
     outputs = {each["OutputKey"]: each["OutputValue"] for each in (hot or {}).get("Outputs") or ()}
-    resources = (
-        ctx.aws("cloudformation").describe_stack_resources(StackName=hot["StackId"])["StackResources"] if hot else []
-    )
+    resources = _resources(ctx, hot["StackId"]) if hot else []
     mine = {
         kind: [
             each["PhysicalResourceId"]
@@ -96,6 +94,18 @@ def _find_tier(ctx: Context, stacks: dict[str, dict[str, Any]]) -> None:
         )
     else:
         state["tier"] = "nvme"
+
+
+def _resources(ctx: Context, stack_id: str) -> list[dict[str, Any]]:
+    try:
+        found: list[dict[str, Any]] = ctx.aws("cloudformation").describe_stack_resources(StackName=stack_id)[
+            "StackResources"
+        ]
+    except Exception as error:
+        if code_of(error) == "ValidationError" and "does not exist" in str(error):
+            raise Again(10, "the hot stack went away a moment ago") from None
+        raise
+    return found
 
 
 def _look_at_file_system(ctx: Context) -> None:
@@ -290,14 +300,6 @@ def calm(ctx: Context) -> None:
     except NoMetricsError as error:
         ctx.wait("metrics", 60, METRICS_S, f"CloudWatch does not say whether {ctx.hot_tier_id} is written to: {error}")
         raise
-    if seen.known_until is None:
-        ctx.wait(
-            "metrics",
-            60,
-            METRICS_S,
-            f"CloudWatch has no datapoints of DataWriteBytes of {ctx.hot_tier_id}: whether somebody writes is not "
-            "known",
-        )
     if seen.last_write is not None and seen.last_write > now - QUIET_S:
         ctx.wait(
             "calm",
@@ -307,6 +309,16 @@ def calm(ctx: Context) -> None:
             "training job, "
             "and run the release again",
             [f"writes to {ctx.hot_tier_id} until {utc(seen.last_write)}"],
+        )
+    first = ctx.state.setdefault("since", {}).setdefault("looked", now)
+    if seen.known_until is None or seen.known_until < first:
+        ctx.wait(
+            "metrics",
+            60,
+            METRICS_S,
+            f"CloudWatch has no datapoints of DataWriteBytes of {ctx.hot_tier_id}: whether somebody writes is not "
+            "known, "
+            "and without that nothing is deleted. Run the release again",
         )
 
 

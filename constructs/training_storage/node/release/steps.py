@@ -7,7 +7,7 @@ bounded time only, and keeps everything when it is in doubt.
 from __future__ import annotations
 
 import contextlib
-import copy
+import json
 import time
 from collections.abc import Mapping
 from typing import Any, Callable
@@ -160,7 +160,7 @@ def run(
     """
     if step not in STEPS:
         raise KeyError(step)
-    state = copy.deepcopy(dict(event))
+    state = json.loads(json.dumps(dict(event)))
     for name in ("status", "wait", "refused", "blocking", "waiting_for"):
         state.pop(name, None)
     if state.get("step") != step:
