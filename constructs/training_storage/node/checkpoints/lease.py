@@ -27,6 +27,8 @@ from ..settings import Settings
 
 SECONDS = 600.0
 """How long a lease lasts without being renewed: longer than any single act between two checks."""
+LOOK_S = 5.0
+"""How often ``check`` looks whether the lease is still this one's: another process of the same node may take it."""
 FOLDER = places.HIDDEN + "/lease"
 _NO_FLOCK = frozenset({errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK})
 
@@ -66,6 +68,7 @@ class Lease:
         self.seconds = seconds
         self._clock = clock
         self._held: Held | None = None
+        self._looked = 0.0
         self.other: Held | None = None
         """The lease of the node that was ahead, after an ``acquire`` that failed."""
 
@@ -84,11 +87,11 @@ class Lease:
         if not self._write(taken):
             self.other = self._read()
             return False
-        self._held = taken
+        self._held, self._looked = taken, taken.renewed
         return True
 
     def check(self) -> None:
-        """Make sure that the lease is held, and renew it when less than half of it is left.
+        """Make sure that the lease is held, and renew it when half of it is over.
 
         Raises:
             LeaseLost: It is not, or nobody knows.
@@ -100,12 +103,16 @@ class Lease:
         if now >= held.until:
             self._held = None
             raise LeaseLost(f"the lease ended {now - held.until:.0f} s ago, before it was renewed")
-        if now - held.renewed < self.seconds / 2:
+        old = now - held.renewed >= self.seconds / 2
+        if not old and 0 <= now - self._looked < LOOK_S:
             return
-        renewed = self._next(self.seconds)
         try:
             there = self._read()
-            ours = there is not None and there.mark == held.mark and self._write(renewed)
+            ours = there is not None and there.mark == held.mark
+            if ours and old:
+                renewed = self._next(self.seconds)
+                ours = self._write(renewed)
+                held = renewed
         except LeaseLost:
             raise
         except Exception as error:
@@ -117,7 +124,7 @@ class Lease:
         if not ours:
             self._held = None
             raise LeaseLost(f"the lease is {there.holder if there else 'nobody'}'s now")
-        self._held = renewed
+        self._held, self._looked = held, now
 
     def release(self) -> None:
         """Give the lease back; one that cannot be given back ends by itself."""
@@ -215,19 +222,26 @@ class FileLease(Lease):
             self._turn = turns[-1] if turns else 0
             if not turns:
                 return None
-            try:
-                return Held(**json.loads(self._path(self._turn).read_text(encoding="utf-8")))
-            except FileNotFoundError:  # the next turn has been taken
-                continue
+            found = self._held_by(self._path(self._turn))
+            if found is not None:
+                return found
         raise LeaseLost("the lease changes hands faster than it can be read")
+
+    def _held_by(self, path: Path) -> Held | None:
+        """Read a turn; None where it is over. One whose node died before it was on disk is held as long as any other."""
+        try:
+            text, written = path.read_text(encoding="utf-8"), path.stat().st_mtime
+        except FileNotFoundError:
+            return None
+        try:
+            return Held(**json.loads(text))
+        except (ValueError, TypeError):
+            return Held("unknown", written + self.seconds, written, "")
 
     def _write(self, held: Held) -> bool:
         mine = self._turn + 1
         draft = self._folder / f"draft-{held.mark}"
-        with draft.open("w", encoding="utf-8") as stream:
-            json.dump(asdict(held), stream)
-            stream.flush()
-            os.fsync(stream.fileno())
+        draft.write_text(json.dumps(asdict(held)), encoding="utf-8")
         try:
             os.link(draft, self._path(mine))
         except FileExistsError:
@@ -236,7 +250,7 @@ class FileLease(Lease):
             draft.unlink()
         turns = self._turns()
         if turns[-1] != mine:  # this turn was over long ago: its number was free again
-            self._path(mine).unlink()
+            self._path(mine).unlink(missing_ok=True)
             return False
         self._turn = mine
         for each in turns[:-1]:
