@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from training_storage.emulator import server
+from training_storage.emulator import server, world
 from training_storage.emulator.lazy_reads import CLOCK, FILES
 from training_storage.emulator.services import accounts, fsx_files
 
@@ -54,7 +54,7 @@ class EmulatedNode:
     def __init__(self, instance: Any, account: str, region: str) -> None:
         self.id: str = instance.id
         self.account, self.region = account, region
-        self.root: Path = fsx_files.base() / "nodes" / self.id
+        self.root: Path = world.current().folder / "nodes" / self.id
         self.tags: dict[str, str] = {tag["key"]: tag["value"] for tag in instance.get_tags()}
         self.online = True
         self._instance = instance
@@ -86,7 +86,7 @@ class EmulatedNode:
         ours = {
             "PATH": path,
             "TS_ROOT": str(self.root),
-            FILES: str(fsx_files.base() / "files"),
+            FILES: str(world.current().folder / "files"),
             "PYTHONPATH": str(self.root / "site"),
             "PYTHONDONTWRITEBYTECODE": "1",
             "AWS_ACCESS_KEY_ID": accounts.access_key(self.account),
@@ -101,8 +101,8 @@ class EmulatedNode:
             "NO_PROXY": "127.0.0.1,localhost",
             "no_proxy": "127.0.0.1,localhost",
         }
-        if fsx_files.offset():
-            ours[CLOCK] = repr(fsx_files.offset())
+        if world.current().ahead:
+            ours[CLOCK] = repr(world.current().ahead)
         return {**kept, **ours}
 
     def mount(self, file_system_id: str, at: str = "/fsx") -> Path:

@@ -12,6 +12,7 @@ from training_storage.emulator import _moto
 from training_storage.emulator.errors import EmulatorError, StackEvent, StackFailedError
 from training_storage.emulator.process import DEFAULT_ACCOUNT, corrected_moto, own_settings
 from training_storage.emulator.storage import Storage
+from training_storage.emulator.world import surroundings
 
 if TYPE_CHECKING:
     from training_storage.emulator.providers.base import Resource
@@ -328,9 +329,7 @@ def emulator(*, account: str = DEFAULT_ACCOUNT, region: str = DEFAULT_REGION) ->
         EmulatorError: The account id is none.
     """
     _moto.require()
-    from training_storage.emulator.services.fsx_files import folder
-
     if len(account) != 12 or not account.isdigit():
         raise EmulatorError(f"an account id has 12 digits, got {account!r}")
-    with own_settings(region), corrected_moto(account), folder():
+    with own_settings(region), corrected_moto(account), surroundings():
         yield Emulator(account, region)

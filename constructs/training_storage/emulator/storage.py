@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from training_storage.emulator import world
 from training_storage.emulator.errors import EmulatorError
 
 if TYPE_CHECKING:
@@ -184,20 +185,73 @@ class Storage:
         behaviour.looks, behaviour.seconds = looks, seconds
 
     def advance(self, seconds: float) -> None:
-        """Let time pass for tasks, metrics, functions and nodes; AWS's own clock in answers of other services stays.
+        """Let time pass for FSx, metrics, new objects, functions and nodes: code there sees it in ``time.time``.
+
+        A Wait state of a state machine does so by itself, instead of waiting.
 
         Args:
             seconds: How much.
         """
-        from training_storage.emulator.services import fsx_files
-
-        fsx_files.advance(seconds)
+        world.advance(seconds)
 
     def now(self) -> float:
         """Return the emulator's time, seconds since 1970: the real one and what ``advance`` added."""
-        from training_storage.emulator.services import fsx_files
+        return world.now()
 
-        return fsx_files.now()
+    @property
+    def metrics_lag(self) -> float:
+        """How old a minute is, in seconds after its end, when CloudWatch has its datapoint of a file system.
+
+        Below zero, minutes are known before they are over.
+        """
+        return world.current().metrics_lag
+
+    @metrics_lag.setter
+    def metrics_lag(self, seconds: float) -> None:
+        world.current().metrics_lag = seconds
+
+    def record_io(
+        self,
+        file_system_id: str,
+        *,
+        write_bytes: float = 0,
+        read_bytes: float = 0,
+        connections: float | None = None,
+        at: float | None = None,
+        region: str | None = None,
+    ) -> None:
+        """Let CloudWatch know what clients did in one minute; files that a test writes are not known by themselves.
+
+        Args:
+            file_system_id: The file system.
+            write_bytes: Added to what was written in that minute.
+            read_bytes: Added to what was read in that minute.
+            connections: Clients that were connected; as it was when left out.
+            at: A moment in that minute, seconds since 1970; now when left out.
+            region: Region; the emulator's when left out.
+        """
+        self.record_metric(file_system_id, "DataWriteBytes", write_bytes, at=at, region=region)
+        self.record_metric(file_system_id, "DataReadBytes", read_bytes, at=at, region=region)
+        if connections is not None:
+            self.record_metric(file_system_id, "ClientConnections", connections, at=at, region=region)
+
+    def record_metric(
+        self, file_system_id: str, name: str, value: float, *, at: float | None = None, region: str | None = None
+    ) -> None:
+        """Let CloudWatch know the value of any metric of a file system in one minute.
+
+        Args:
+            file_system_id: The file system.
+            name: Metric, such as ``FreeDataStorageCapacity``; ``AgeOfOldestQueuedMessage/AutoExport`` with its
+                publisher.
+            value: Bytes and operations add up; everything else takes the place of what was there.
+            at: A moment in that minute, seconds since 1970; now when left out.
+            region: Region; the emulator's when left out.
+        """
+        from training_storage.emulator.services import fsx_metrics
+
+        moment = world.now() if at is None else at
+        fsx_metrics.record(self._fsx(file_system_id, region), file_system_id, name, value, moment)
 
     def _behaviour(self, file_system_id: str, region: str | None) -> Any:
         from training_storage.emulator.services import fsx_repository

@@ -9,7 +9,6 @@ https://docs.aws.amazon.com/fsx/latest/APIReference/ and https://docs.aws.amazon
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -18,8 +17,9 @@ from moto.core.exceptions import JsonRESTError
 from moto.fsx.models import FileSystem, FSxBackend
 from moto.fsx.responses import FSxResponse
 
+from training_storage.emulator import world
 from training_storage.emulator._moto import Patches
-from training_storage.emulator.services import fsx_files, fsx_tasks
+from training_storage.emulator.services import fsx_files, fsx_metrics, fsx_tasks
 from training_storage.emulator.services import fsx_repository as repository
 from training_storage.emulator.services.fsx_checks import FsxError, check, find_subnet
 
@@ -53,12 +53,13 @@ def _create(original: Callable[..., FileSystem]) -> Callable[..., Any]:
         file_system.resource_arn = f"arn:{self.partition}:fsx:{self.region_name}:{self.account_id}:file-system/{new}"
         if tags:
             self.tagger.tag_resource(file_system.resource_arn, tags)
-        file_system.creation_time = time.time()
+        file_system.creation_time = world.now()
         file_system.version = given.get("file_system_type_version")
         file_system.mount_name = "fsx" if _deployment(file_system) == "SCRATCH_1" else uuid.uuid4().hex[:8]
         if file_system.file_system_type == "LUSTRE":
             _check_lustre(self, file_system)
             repository.describe(self, new)
+            fsx_metrics.born(self, new, file_system.creation_time)
         return file_system
 
     return create_file_system
@@ -180,6 +181,7 @@ def _delete(original: Callable[..., Any]) -> Callable[..., Any]:
                 "BadRequest", f"File system '{file_system_id}' has unfinished data repository tasks: {names}"
             )
         fsx_files.remove(file_system_id)
+        fsx_metrics.gone(self, file_system_id)
         return original(self, file_system_id=file_system_id, **given)
 
     return delete_file_system
@@ -193,7 +195,8 @@ def _operation(function: Callable[[FSxBackend, dict[str, Any]], dict[str, Any]])
 
 
 def install(patches: Patches) -> None:
-    """Add the operations; moto finds them by their name in snake case."""
+    """Add the operations, which moto finds by their name in snake case, and the metrics."""
+    fsx_metrics.install(patches)
     patches.set(FSxBackend, "create_file_system", _create(FSxBackend.create_file_system))
     patches.set(FSxBackend, "delete_file_system", _delete(FSxBackend.delete_file_system))
     patches.set(FileSystem, "to_dict", _to_dict(FileSystem.to_dict))

@@ -8,64 +8,21 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from training_storage.emulator.hsm import FILES, FileStates, State, sparse
+from training_storage.emulator import world
+from training_storage.emulator.hsm import FileStates, State, sparse
 
 # https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-keys.html, .../UserGuide/qfacts.html
 _MAX_KEY_BYTES = 1024
 _MAX_OBJECT_BYTES = 5 * 1024**4
 _ARCHIVED = ("GLACIER", "DEEP_ARCHIVE")
 _META = "x-amz-meta-"
-
-_folders: list[Path] = []
-_offsets: list[float] = []
-at_end: list[Callable[[], None]] = []
-"""What is called before the files of an emulator go: nobody may still write them."""
-
-
-@contextmanager
-def folder() -> Iterator[Path]:
-    """Keep the files of one emulator in a folder of its own, removed at the end; its clock begins with the real one."""
-    with tempfile.TemporaryDirectory(prefix="training-storage-files-") as name:
-        place = Path(name).resolve()
-        (place / FILES).mkdir()
-        _folders.append(place)
-        _offsets.append(0.0)
-        try:
-            yield place
-        finally:
-            for end in at_end:
-                end()
-            _folders.remove(place)
-            _offsets.pop()
-
-
-def base() -> Path:
-    """Return the folder of the emulator that runs."""
-    return _folders[-1]
-
-
-def now() -> float:
-    """Return the emulator's time: the real one and what a test has let pass."""
-    return time.time() + (_offsets[-1] if _offsets else 0.0)
-
-
-def offset() -> float:
-    """Return by how much the emulator's time is ahead of the real one, in seconds."""
-    return _offsets[-1] if _offsets else 0.0
-
-
-def advance(seconds: float) -> None:
-    """Let time pass."""
-    _offsets[-1] += seconds
 
 
 def describe(file_system_id: str, mount_name: str, capacity: int, associations: list[dict[str, Any]]) -> None:
@@ -78,15 +35,15 @@ def describe(file_system_id: str, mount_name: str, capacity: int, associations: 
 
 def states(file_system_id: str) -> FileStates:
     """Return the files of a file system."""
-    found = FileStates(base(), file_system_id)
+    found = FileStates(world.current().folder, file_system_id)
     found.create()
     return found
 
 
 def remove(file_system_id: str) -> None:
     """Delete the files of a file system with it."""
-    if _folders:
-        FileStates(base(), file_system_id).remove()
+    if world.running():
+        FileStates(world.current().folder, file_system_id).remove()
 
 
 def normal(path: str) -> str:
@@ -408,4 +365,4 @@ def queue_age(file_system_id: str, links: list[Link], publisher: str) -> float |
         else:
             times = [_epoch(item.last_modified) for _, _, item in due_imports(files, link) if item is not None]
         oldest = min([*times, *([] if oldest is None else [oldest])], default=oldest)
-    return 0.0 if oldest is None else max(1.0, now() - oldest)
+    return 0.0 if oldest is None else max(1.0, world.now() - oldest)

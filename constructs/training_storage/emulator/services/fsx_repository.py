@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from weakref import WeakKeyDictionary
 from moto.core.exceptions import JsonRESTError
 from moto.fsx.models import FSxBackend
 
+from training_storage.emulator import world
 from training_storage.emulator.services import fsx_files
 
 # https://docs.aws.amazon.com/fsx/latest/LustreGuide/create-dra-linked-data-repo.html
@@ -150,7 +150,7 @@ def create_data_repository_association(backend: FSxBackend, given: dict[str, Any
         "S3": given.get("S3") or {},
         "Tags": given.get("Tags") or [],
         "Lifecycle": "AVAILABLE",
-        "CreationTime": time.time(),
+        "CreationTime": world.now(),
     }
     store(backend).associations[association_id] = association
     backend.tagger.tag_resource(association["ResourceARN"], association["Tags"])

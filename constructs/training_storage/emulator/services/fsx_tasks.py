@@ -17,6 +17,7 @@ from uuid import uuid4
 
 from moto.fsx.models import FSxBackend
 
+from training_storage.emulator import world
 from training_storage.emulator.services import fsx_files
 from training_storage.emulator.services.fsx_repository import (
     Behaviour,
@@ -91,7 +92,7 @@ def create_data_repository_task(backend: FSxBackend, given: dict[str, Any]) -> d
         "Paths": given.get("Paths") or [],
         "Report": given["Report"],
         "Tags": given.get("Tags") or [],
-        "CreationTime": fsx_files.now(),
+        "CreationTime": world.now(),
     }
     if "ReleaseConfiguration" in given:
         task["ReleaseConfiguration"] = given["ReleaseConfiguration"]
@@ -157,7 +158,7 @@ def describe_data_repository_tasks(backend: FSxBackend, given: dict[str, Any]) -
 
 def _step(backend: FSxBackend, task: dict[str, Any]) -> None:
     behaviour = store(backend).behaviour(task["FileSystemId"])
-    moment = fsx_files.now()
+    moment = world.now()
     if task["Lifecycle"] == "PENDING":
         run = _start(backend, task, behaviour)
         store(backend).runs[task["TaskId"]] = run
@@ -267,7 +268,7 @@ def _exports(files: Any, links: list[Any], paths: list[str]) -> Iterator[Any]:
 
 def _releases(files: Any, task: dict[str, Any]) -> Iterator[Any]:
     idle = (task.get("ReleaseConfiguration") or {}).get("DurationSinceLastAccess") or {}
-    before = fsx_files.now() - float(idle.get("Value", 0)) * _DAY
+    before = world.now() - float(idle.get("Value", 0)) * _DAY
     for path in _chosen(files, task["Paths"]):
         found = (files.root / path).lstat()
         if max(found.st_atime, found.st_mtime, found.st_ctime) <= before and "archived" in files.flags(path):
@@ -326,7 +327,7 @@ def finish(backend: FSxBackend, file_system_id: str) -> None:
             if task["Lifecycle"] == "EXECUTING":
                 behaviour = store(backend).behaviour(file_system_id)
                 store(backend).runs[task["TaskId"]].looks = behaviour.looks
-                task["StartTime"] = min(task["StartTime"], fsx_files.now() - behaviour.seconds)
+                task["StartTime"] = min(task["StartTime"], world.now() - behaviour.seconds)
 
 
 def cancel_data_repository_task(backend: FSxBackend, given: dict[str, Any]) -> dict[str, Any]:

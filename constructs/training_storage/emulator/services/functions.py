@@ -13,7 +13,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-from training_storage.emulator import server
+from training_storage.emulator import server, world
 from training_storage.emulator._moto import Patches
 from training_storage.emulator.services import accounts
 
@@ -114,6 +114,8 @@ def _environment(function: Any, result: Path, paths: list[str]) -> dict[str, str
             "PYTHONDONTWRITEBYTECODE": "1",
         }
     )
+    if world.running() and world.current().ahead:
+        environment["_EMULATOR_CLOCK"] = repr(world.current().ahead)
     if paths:
         environment["PYTHONPATH"] = os.pathsep.join(paths)
     environment.update({key: str(value) for key, value in (function.environment_vars or {}).items()})

@@ -32,9 +32,18 @@ class Context:
         return max(0, int((self._deadline - time.monotonic()) * 1000))
 
 
+def _set_clock() -> None:
+    ahead = float(os.environ.pop("_EMULATOR_CLOCK", "0"))
+    if ahead:
+        real, real_ns = time.time, time.time_ns
+        time.time = lambda: real() + ahead
+        time.time_ns = lambda: real_ns() + round(ahead * 1e9)
+
+
 def main() -> int:
     """Import the handler, call it, and write its answer where the parent looks for it."""
     result = Path(os.environ.pop("_EMULATOR_RESULT"))
+    _set_clock()
     sys.path[0] = os.getcwd()  # noqa: PTH109 - sys.path holds text
     try:
         module, _, function = os.environ["_HANDLER"].rpartition(".")

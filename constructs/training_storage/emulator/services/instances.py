@@ -9,9 +9,9 @@ from weakref import WeakKeyDictionary
 from moto.ec2.models import EC2Backend
 from moto.ec2.models.instances import Instance, InstanceBackend
 
+from training_storage.emulator import world
 from training_storage.emulator._moto import Patches
 from training_storage.emulator.node import EmulatedNode
-from training_storage.emulator.services import fsx_files
 
 _WORKLOAD = "training-storage:workload"
 
@@ -22,7 +22,7 @@ _callbacks: dict[str, list[Callable[[EmulatedNode], None]]] = {}
 
 def callbacks() -> list[Callable[[EmulatedNode], None]]:
     """Return what is called for each instance that starts in the emulator that runs."""
-    return _callbacks.setdefault(str(fsx_files.base()), [])
+    return _callbacks.setdefault(str(world.current().folder), [])
 
 
 def nodes(backend: EC2Backend) -> dict[str, EmulatedNode]:
@@ -68,7 +68,7 @@ def mount_missing(backend: EC2Backend, node: EmulatedNode) -> None:
 
 def end_all() -> None:
     """Kill what runs on the nodes of the emulator that ends."""
-    base = fsx_files.base()
+    base = world.current().folder
     for known in list(_nodes.values()):
         for node in known.values():
             if base in node.root.parents:
@@ -90,8 +90,8 @@ def install(patches: Patches) -> None:
         return reservation
 
     patches.set(InstanceBackend, "run_instances", run_instances)
-    if end_all not in fsx_files.at_end:
-        fsx_files.at_end.append(end_all)
+    if end_all not in world.at_end:
+        world.at_end.append(end_all)
     for name in ("terminate", "stop"):
         patches.set(Instance, name, _ending(getattr(Instance, name)))
 

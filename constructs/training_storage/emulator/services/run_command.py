@@ -20,9 +20,10 @@ from moto.core.responses import ActionResult
 from moto.ssm.models import SimpleSystemManagerBackend
 from moto.ssm.responses import SimpleSystemManagerResponse
 
+from training_storage.emulator import world
 from training_storage.emulator._moto import Patches
 from training_storage.emulator.node import EmulatedNode
-from training_storage.emulator.services import fsx_files, instances
+from training_storage.emulator.services import instances
 
 _DOCUMENT = "AWS-RunShellScript"
 _MOST_INSTANCES = 50
@@ -105,7 +106,7 @@ def _alive(backend: Any) -> dict[str, EmulatedNode]:
 def _run(command: _Command, invocation: _Invocation) -> None:
     node = invocation.node
     while not node.online:
-        if fsx_files.now() > command.sent + command.delivery_s or not node.alive:
+        if world.now() > command.sent + command.delivery_s or not node.alive:
             _end(invocation, "TimedOut", "DeliveryTimedOut")
             return
         if invocation.status in _OVER:
@@ -120,7 +121,7 @@ def _run(command: _Command, invocation: _Invocation) -> None:
         invocation.errors, invocation.code = str(error), 1
         _end(invocation, "Failed", "Failed")
         return
-    invocation.started = fsx_files.now()
+    invocation.started = world.now()
     invocation.status = invocation.details = "InProgress"
     try:
         code, output, errors = node.finish(process, command.execution_s)
@@ -136,7 +137,7 @@ def _run(command: _Command, invocation: _Invocation) -> None:
 
 
 def _end(invocation: _Invocation, status: str, details: str) -> None:
-    invocation.ended = fsx_files.now()
+    invocation.ended = world.now()
     invocation.details, invocation.status = details, status
 
 
@@ -147,7 +148,7 @@ def _moment(at: float | None) -> str:
 def _late(command: _Command, invocation: _Invocation) -> None:
     """Give up on an invocation whose node is gone when its time is over."""
     gone = invocation.status not in _OVER and not invocation.node.alive
-    if gone and fsx_files.now() > command.sent + command.delivery_s + command.execution_s:
+    if gone and world.now() > command.sent + command.delivery_s + command.execution_s:
         _end(invocation, "TimedOut", "ExecutionTimedOut" if invocation.started else "DeliveryTimedOut")
 
 
@@ -228,7 +229,7 @@ class _Operations:
             folder="".join(parameters.get("workingDirectory") or ()),
             delivery_s=float(self._get_param("TimeoutSeconds") or _DEFAULT_DELIVERY_S),
             execution_s=float("".join(parameters.get("executionTimeout") or ()) or _DEFAULT_EXECUTION_S),
-            sent=fsx_files.now(),
+            sent=world.now(),
             parameters=parameters,
         )
         _commands.setdefault(backend, {})[command.id] = command
@@ -320,7 +321,7 @@ def _information(node: EmulatedNode) -> dict[str, Any]:
     return {
         "InstanceId": node.id,
         "PingStatus": "Online" if node.online else "ConnectionLost",
-        "LastPingDateTime": fsx_files.now(),
+        "LastPingDateTime": world.now(),
         "AgentVersion": "3.3.987.0",
         "IsLatestVersion": True,
         "PlatformType": "Linux",

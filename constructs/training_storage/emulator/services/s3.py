@@ -1,10 +1,12 @@
-"""Amazon S3: bucket policies are stored and not enforced, and EventBridge delivery shows when it is on."""
+"""Amazon S3: no bucket policy is enforced, EventBridge delivery shows, and objects know the emulator's time."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 from xml.etree import ElementTree
 
+from training_storage.emulator import world
 from training_storage.emulator._moto import Patches
 
 
@@ -19,7 +21,7 @@ def _with_event_bridge(body: str) -> str:
 def install(patches: Patches) -> None:
     """Correct moto's reading of bucket policies and its answer about notifications."""
     from moto.iam.access_control import PermissionResult
-    from moto.s3.models import FakeBucket
+    from moto.s3.models import FakeBucket, FakeKey
     from moto.s3.responses import S3Response
 
     # moto reads bucket policies without their conditions, so that "deny without TLS" denies everything. It enforces no
@@ -38,3 +40,12 @@ def install(patches: Patches) -> None:
         return status, headers, _with_event_bridge(text)
 
     patches.set(S3Response, "get_bucket_notification", get_bucket_notification)
+
+    make = FakeKey.__init__
+
+    def with_clock(self: Any, *given: Any, **more: Any) -> None:
+        make(self, *given, **more)
+        if world.running():
+            self.last_modified += timedelta(seconds=world.current().ahead)
+
+    patches.set(FakeKey, "__init__", with_clock)
