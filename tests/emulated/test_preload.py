@@ -72,6 +72,6 @@ def test_a_workload_that_is_not_deployed_is_exit_code_1(deployed: Emulator, caps
     assert "no stack nobody-hot" in capsys.readouterr().err
 
 
-def test_without_metadata_it_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["preload", NAME]) == 2
-    assert "--metadata" in capsys.readouterr().err
+def test_data_needs_a_node_and_the_message_says_which(deployed: Emulator, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["preload", NAME, "--region", "us-east-1"]) == 1
+    assert f"no node of {NAME} is running" in capsys.readouterr().err

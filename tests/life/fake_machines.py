@@ -198,7 +198,7 @@ class CloudFormation:
     def _stack(self, name: str, operation: str) -> dict[str, Any]:
         plain = name.split("/")[1] if name.startswith("arn:") else name
         # An id is that of one stack, whatever is made of its name later.
-        if plain not in self.stacks or name.startswith("arn:") and self.stacks[plain]["StackId"] != name:
+        if plain not in self.stacks or (name.startswith("arn:") and self.stacks[plain]["StackId"] != name):
             raise error("ValidationError", operation, f"Stack with id {name} does not exist")
         return self.stacks[plain]
 

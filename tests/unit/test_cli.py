@@ -191,7 +191,7 @@ def test_bad_usage_is_2_and_says_how(arguments: list[str], capsys: pytest.Captur
         (["plan", EXAMPLE, "extra"], "plan"),
         (["plan", EXAMPLE, "--", "extra"], "plan"),
         (["validate", EXAMPLE, EXAMPLE], "validate"),
-        (["preload", "first"], "preload"),
+        (["preload", "first", "--nodes", "0"], "preload"),
         (["emulate"], "emulate"),
         (["emulate", "cdk", "--version"], "emulate"),
     ],

@@ -36,6 +36,7 @@ COMMANDS: Final[dict[str, str]] = {
     "preload": "load data from S3 into the file system before a run, or the listing of linked prefixes",
     "stage": "copy data sets from the data lake to S3 Express directory buckets, verified and resumable",
     "archive": "copy results from directory buckets back to the data lake, verified and resumable",
+    "checkpoints": "show, promote, prune, verify and restore checkpoints, and advise on their interval",
     "release": "prove that a run is in S3, and delete its fleet and hot tier",
     "prices": "show the price book, or refresh it from the AWS Price List",
     "emulate": "run a command against the embedded AWS emulator",

@@ -120,6 +120,6 @@ def _first_pass(found: FirstEpoch) -> str:
 def _ahead(found: FirstEpoch) -> str:
     cost = "" if found.preload_storage_usd is None else f" and {usd(found.preload_storage_usd)} USD of storage"
     return (
-        f"the {number(found.read_gb)} GB take {seconds(found.preload_s)}{cost} before the accelerators are there; the "
-        "first pass is then like later ones"
+        f"the {number(found.read_gb)} GB take {seconds(found.preload_s)}{cost} before the accelerators are there, with "
+        "`training-storage preload`; the first pass is then like later ones"
     )

@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timezone
 from typing import Any
 
 from . import places
@@ -85,8 +86,8 @@ def passing(error: BaseException) -> bool:
     """Return whether an error of a call may be gone at the next look: throttling, a time-out, a server of AWS."""
     if code_of(error) in _PASSING:
         return True
-    status = getattr(error, "response", {}).get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-    if isinstance(status, int) and status >= 500:
+    response = getattr(error, "response", None)  # connection errors have one too, which is None
+    if isinstance(response, dict) and int(response.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0) >= 500:
         return True
     return any(each.__name__ in _NO_CONNECTION for each in type(error).__mro__)
 
@@ -181,10 +182,36 @@ def send(aws: Aws, instance_ids: Sequence[str], argv: Sequence[str], *, command_
                 "executionTimeout": [str(int(min(max(timeout_s, 1), LONGEST_S)))],
             },
             TimeoutSeconds=DELIVERY_S,
-            Comment=f"training-storage {command_id}"[:100],
+            Comment=_comment(command_id),
         )
         made.append(answer["Command"]["CommandId"])
     return ",".join(made)
+
+
+def sent_as(aws: Aws, command_id: str, since: float) -> str:
+    """Return what ``send`` returned for a command, or would have if its answer had not been lost; empty if unknown.
+
+    Args:
+        aws: Clients.
+        command_id: As it was given to ``send``.
+        since: Seconds since 1970, no later than the sending.
+    """
+    moment = datetime.fromtimestamp(since - 60, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    filters = [{"key": "InvokedAfter", "value": moment}, {"key": "DocumentName", "value": "AWS-RunShellScript"}]
+    found = []
+    try:
+        for page in _pages(aws("ssm").list_commands, Filters=filters):
+            found += [each["CommandId"] for each in page["Commands"] if each.get("Comment") == _comment(command_id)]
+    except Exception as error:
+        # Whoever may not list commands sends again: it runs twice and does nothing twice.
+        if passing(error) or code_of(error).startswith("AccessDenied"):
+            return ""
+        raise
+    return ",".join(sorted(found))
+
+
+def _comment(command_id: str) -> str:
+    return f"training-storage {command_id}"[:100]
 
 
 def poll(

@@ -99,8 +99,10 @@ def plan_node(draft: Draft, tiers: Tiers, lustre: LustrePlan | None) -> NodePlan
     if paths.checkpoints is not None and paths.checkpoints.startswith(NVME) and draft.needs.saves is not None:
         draft.warn(
             "saves-on-nodes",
-            f"POSIX code saves to {paths.checkpoints} on local NVMe, which is gone with its node, and nothing that is "
-            "deployed copies from there: have the job upload finished checkpoints to checkpoints/ of the data lake. "
+            f"POSIX code saves to {paths.checkpoints} on local NVMe, which is gone with its node. The nodes' agent "
+            "looks every minute and uploads what the policy promotes (checkpoints.promote_every, best) to checkpoints/ "
+            "of the data lake; what is newer is lost with a node unless `training-storage checkpoints promote` uploads "
+            "it before. "
             "Save and restore times and the bill count the whole way to S3",
         )
     shared = _shared_cache(draft, tiers) if any(mount.options.get("cache") == "express" for mount in mounts) else None
