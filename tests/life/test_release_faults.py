@@ -37,16 +37,16 @@ def _nothing_lost(made: World, told: str) -> None:
         assert lake.get(path) == made.lost[path], f"{told}: {path} is lost"
 
 
-def _first(made: World, faulty: Faulty) -> dict[str, Any] | None:
+class _Faulty(Faulty):
+    kind = ""
+
+
+def _first(made: World, faulty: _Faulty) -> dict[str, Any] | None:
     """Run a release that something happens to; None where its process or its state machine ended."""
     try:
         return made.release(aws=faulty, tries=1 if faulty.kind.startswith("killed") else 6)
     except Killed:
         return None
-
-
-class _Faulty(Faulty):
-    kind = ""
 
 
 def _one(seed: int, calls: int) -> str:

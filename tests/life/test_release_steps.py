@@ -10,7 +10,7 @@ import pytest
 from tests.life.fake_s3 import error
 from tests.life.faults import Faulty
 from tests.life.release_world import LAKE, NAME, TAGS, World, world
-from training_storage.lifecycle._release_definition import STEPS as STATES
+from training_storage.lifecycle._release_definition import definition
 from training_storage.node.functions.release import index
 from training_storage.node.release import proof as proofs
 from training_storage.node.release.steps import STEPS
@@ -44,7 +44,9 @@ def _task(made: World, **given: Any) -> str:
 
 
 def test_steps_are_the_states_of_the_machine() -> None:
-    assert tuple(STEPS) == tuple(STATES)
+    states = json.loads(definition("arn:aws:lambda:us-east-1:111111111111:function:f", "aws"))
+    assert [each for each in states["States"] if each in STEPS] == list(STEPS)
+    assert states["StartAt"] == next(iter(STEPS))
 
 
 # -- field report 19: a file system cannot be deleted while a data task is running or cancelling
@@ -100,9 +102,12 @@ def test_report_19_an_export_queue_that_is_not_empty_stops_it() -> None:
 def test_report_19_a_task_that_begins_after_the_proof_keeps_the_file_system() -> None:
     with world() as made:
         made.fill()
-        state = made.release(
-            before=lambda now: _task(made, Lifecycle="EXECUTING") and None if now == "delete-compute" else None
-        )
+
+        def starts(now: str) -> None:
+            if now == "delete-compute":
+                _task(made, Lifecycle="EXECUTING")
+
+        state = made.release(before=starts)
         assert state["status"] == "refused"
         assert "task-0123456789abcdef0" in state["refused"]
         assert not made.gone

@@ -27,7 +27,8 @@ def survey(ctx: Context) -> None:
 def export(ctx: Context) -> None:
     """Have every node upload what is due, the last checkpoint included."""
     ctx.state.setdefault("valid_from", ctx.clock())
-    _flush(ctx, "flush")
+    if not _flush(ctx, "flush"):
+        return  # no node runs: local disks went with them, and nothing can be saved any more
     unsaved = _unsaved(ctx)
     if unsaved:
         raise Refused(
@@ -74,7 +75,8 @@ def before_compute(ctx: Context) -> None:
         return
     before = _promoted(ctx)
     before = ctx.state.setdefault("promoted_before", before)
-    _flush(ctx, "flush-again")
+    if not _flush(ctx, "flush-again"):
+        return
     new = [each for each in _promoted(ctx) if each not in before]
     unsaved = _unsaved(ctx)
     if new or unsaved:
@@ -86,17 +88,19 @@ def before_compute(ctx: Context) -> None:
     ctx.state["flushed_again"] = True
 
 
-def _flush(ctx: Context, name: str) -> None:
+def _flush(ctx: Context, name: str) -> bool:
+    """Have all nodes upload what is due; return whether there was one that has anything to do with checkpoints."""
     held = (ctx.state.get("commands") or {}).get(name)
     nodes = held["nodes"] if held else _nodes(ctx)
     if not nodes:
-        return
+        return False
     try:
         command(ctx, name, ["flush"], nodes)
     except Refused as refused:
         if NO_SETTINGS in refused.text and "is not there" in refused.text:
-            return
+            return False
         raise
+    return True
 
 
 def _nodes(ctx: Context) -> list[str]:

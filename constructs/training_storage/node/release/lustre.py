@@ -70,7 +70,10 @@ def _refuse_losses(found: dict[str, Any]) -> None:
         f"not everything would be in S3: {told}. Copy them to a folder that is exported, or name with --leave what "
         "may be "
         "lost",
-        blocking(classes),
+        [
+            f"{each['path']}: {each['files']:,} files, {human(each['bytes'])} ({each['class']})"
+            for each in blocking(classes)
+        ],
     )
 
 

@@ -205,7 +205,7 @@ def _work(ctx: Context, step: str) -> None:
 
 def _refusal(ctx: Context, text: str, blocking: list[Any]) -> dict[str, Any]:
     _tidy(ctx)
-    named = [each if not isinstance(each, str) else each[:300] for each in blocking]
+    named = [str(each)[:300] for each in blocking]
     return {"status": "refused", "wait": 0, "refused": text[:4000], "blocking": named}
 
 
