@@ -60,7 +60,7 @@ def test_a_node_with_a_good_python_gets_command_and_timer(node: Node) -> None:
     assert f'exec "{node.bin}/python3" -I' in command(node).read_text()
     assert command(node).stat().st_mode & 0o111
     service = node.read(f"etc/systemd/system/{SERVICE}")
-    assert f"ExecStart={command(node)} run\n" in service
+    assert f"ExecStart={command(node)} run --quiet\n" in service
     assert {"Type=oneshot", "Nice=19", "IOSchedulingClass=idle"} <= set(service.splitlines())
     timer = node.read(f"etc/systemd/system/{TIMER}")
     assert {"OnBootSec=5min", "OnUnitInactiveSec=60s", "Persistent=false"} <= set(timer.splitlines())

@@ -15,7 +15,7 @@ import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError
 
 from training_storage.node import agent, places
-from training_storage.node.errors import Refusal
+from training_storage.node.errors import Failure, Refusal
 
 INSTANCE = "i-0123456789abcdef0"
 
@@ -246,3 +246,24 @@ def test_instance_id_of_the_environment_comes_first(
     lake = Lake()
     assert agent.main(["stub", "--command-id", "c1"], aws=lake) == 0
     assert list(lake.objects) == [f"{places.ANSWERS}c1/i-other.json"]
+
+
+def test_what_was_done_in_part_is_answered_with_the_failure(
+    node: Path, command: types.SimpleNamespace, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*given: Any) -> None:
+        raise Failure("one of two is not in S3", {"promoted": 1})
+
+    command.run = run
+    lake = Lake()
+    assert agent.main(["stub", "--command-id", "c1"], aws=lake) == 3
+    assert lake.answer() == {
+        "state": "failed",
+        "exit_code": 3,
+        "answer": {"promoted": 1},
+        "message": "one of two is not in S3",
+    }
+    assert agent.main(["stub"], aws=lake) == 3
+    shown = capsys.readouterr()
+    assert json.loads(shown.out.partition("\n")[2]) == {"promoted": 1}
+    assert shown.err == "error: one of two is not in S3\n"

@@ -25,7 +25,7 @@ from typing import Any, Callable
 
 from . import commands, places
 from .aws import Aws, connect
-from .errors import Ended, Refusal
+from .errors import Ended, Failure, Refusal
 from .roots import instance_id, rooted
 from .settings import PATH, Settings, load
 
@@ -112,9 +112,10 @@ class Desk:
         """Publish the answer, and return the exit code: 3 where it cannot be written."""
         whole = {"state": state, "exit_code": exit_code, "answer": answer, "message": message}
         if not self._command_id:
-            if exit_code == DONE:
+            # A command that has nothing to say says nothing, each minute.
+            if answer:
                 print(json.dumps(answer, indent=2, sort_keys=True, default=str))
-            else:
+            if exit_code != DONE:
                 print(f"error: {message}", file=sys.stderr)
             return exit_code
         failure = self._tried(whole)
@@ -210,6 +211,8 @@ def _outcome(given: list[str], settings: Settings, aws: Aws, desk: Desk) -> tupl
         answer = arguments.run(arguments, settings, aws, desk.progress)
     except Refusal as refusal:
         return "refused", REFUSED, None, str(refusal)
+    except Failure as failure:
+        return "failed", FAILED, failure.answer, str(failure)
     except Exception as error:
         journal(traceback.format_exc())
         return "failed", FAILED, None, _described(error)

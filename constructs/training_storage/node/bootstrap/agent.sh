@@ -109,7 +109,7 @@ Description=Promote and prune the checkpoints of this node's storage
 
 [Service]
 Type=oneshot
-ExecStart=$TS_OPT/bin/agent run
+ExecStart=$TS_OPT/bin/agent run --quiet
 Nice=19
 IOSchedulingClass=idle
 TimeoutStartSec=infinity
