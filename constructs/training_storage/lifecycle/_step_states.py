@@ -88,6 +88,11 @@ def step_states(
             "Choices": [
                 {"Variable": "$.status", "StringEquals": "again", "Next": wait},
                 {"Variable": "$.status", "StringEquals": "done", "Next": "done"},
+                *(
+                    {"And": [goes_on, {"Variable": "$.action", "StringEquals": action}], "Next": "done"}
+                    for action in ends
+                ),
+                {**goes_on, "Next": following},
                 # Looked at by a schedule, and not due: nothing has failed.
                 {
                     "And": [
@@ -96,11 +101,6 @@ def step_states(
                     ],
                     "Next": "done",
                 },
-                *(
-                    {"And": [goes_on, {"Variable": "$.action", "StringEquals": action}], "Next": "done"}
-                    for action in ends
-                ),
-                {**goes_on, "Next": following},
             ],
             # Refused, and whatever else an answer may be: what is not understood deletes nothing.
             "Default": "refused",
