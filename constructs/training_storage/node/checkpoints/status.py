@@ -32,6 +32,7 @@ def checkpoint_of(verdict: Verdict) -> dict[str, Any]:
         "first_modified_ns": first_modified(checkpoint),
         "fingerprint": checkpoint.fingerprint,
         "pinned": checkpoint.pinned,
+        "metrics": dict(checkpoint.metrics),
         "because": verdict.because,
     }
 

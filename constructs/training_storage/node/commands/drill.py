@@ -13,7 +13,7 @@ from ..checkpoints.layouts import find_checkpoints
 from ..checkpoints.model import Checkpoint, Record
 from ..checkpoints.tree import BucketTree, LocalTree
 from ..errors import Refusal
-from ..roots import rooted
+from ..roots import instance_id, rooted
 from ..settings import Settings
 
 HELP = "read a checkpoint back from the hot tier and from the lake, and time it"
@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("--path", default="", help="checkpoint below the checkpoint folder; left out: the newest")
     parser.add_argument("--source", choices=("hot", "lake", "both"), default="both", help="where to read")
-    parser.add_argument("--share", default="0/1", help="which of several nodes this is, as NUMBER/NODES, from 0")
+    parser.add_argument("--among", default="", help="instances that share the reading: ID,ID,...; left out: this one")
     parser.add_argument("--threads", type=int, default=drill.THREADS, help="readers at once on this node")
 
 
@@ -35,7 +35,7 @@ def run(
     Raises:
         Refusal: There is no checkpoint to read, or an argument says nothing.
     """
-    share, shares = _share(arguments.share)
+    share, shares = _share(arguments.among)
     if arguments.threads < 1:
         raise Refusal(f"--threads is {arguments.threads}; allowed: 1 or more")
     readings: dict[str, Any] = {}
@@ -76,11 +76,14 @@ class _Counter:
         self._progress({"source": self._source, "bytes": self._bytes})
 
 
-def _share(text: str) -> tuple[int, int]:
-    number, _, of = text.partition("/")
-    if not (number.isdigit() and of.isdigit() and 0 <= int(number) < int(of)):
-        raise Refusal(f"--share is {text!r}; allowed: NUMBER/NODES with NUMBER from 0 and below NODES")
-    return int(number), int(of)
+def _share(among: str) -> tuple[int, int]:
+    """Return which of the nodes this is, from 0, and how many there are."""
+    if not among:
+        return 0, 1
+    nodes, mine = among.split(","), instance_id()
+    if mine not in nodes:
+        raise Refusal(f"--among names {len(nodes)} instances, and this one, {mine or 'without an id'}, is none of them")
+    return nodes.index(mine), len(nodes)
 
 
 def _emitted(aws: Aws, settings: Settings, source: str, seconds: float) -> str:
