@@ -21,6 +21,13 @@ if TYPE_CHECKING:
         ValidationError,
         WorkloadError,
     )
+    from training_storage.lifecycle import (
+        DataReleaseSchedule,
+        FreeSpaceRelease,
+        IdleRelease,
+        PreloadSchedule,
+        ReleaseMachine,
+    )
     from training_storage.planner import plan
     from training_storage.planner.model import Plan
     from training_storage.tiers import (
@@ -39,14 +46,19 @@ __all__ = [
     "Catalog",
     "CatalogError",
     "DataLake",
+    "DataReleaseSchedule",
     "DataRepositoryAssociation",
     "DirectoryBucket",
+    "FreeSpaceRelease",
     "GpuFleet",
+    "IdleRelease",
     "LustreFileSystem",
     "Plan",
     "PlanError",
+    "PreloadSchedule",
     "Problem",
     "RefusedError",
+    "ReleaseMachine",
     "S3FileSystem",
     "S3FilesImportRule",
     "TrainingNetwork",
@@ -74,6 +86,13 @@ _MODULES = {
         "TrainingStorageError",
         "ValidationError",
         "WorkloadError",
+    ),
+    "training_storage.lifecycle": (
+        "DataReleaseSchedule",
+        "FreeSpaceRelease",
+        "IdleRelease",
+        "PreloadSchedule",
+        "ReleaseMachine",
     ),
     "training_storage.planner": ("plan",),
     "training_storage.planner.model": ("Plan",),
