@@ -72,7 +72,15 @@ def _one(seed: int, calls: int) -> str:
             assert state is not None, told
         if not made.gone:
             assert "run-hot" in made.aws.cloudformation.stacks, told
-        # The second run, with nothing in its way, ends.
+        if chance.random() < 0.3:  # something happens to the second run too
+            made.aws.sleep(chance.choice((0, 600)))
+            second = _Faulty(made.aws, Fault(at=chance.randrange(calls), kind=chance.choice(KINDS)))
+            second.kind = second.hit
+            made.node_aws = second
+            _first(made, second)
+            told += f", then {second.hit}"
+            _nothing_lost(made, told)
+        # A run with nothing in its way ends.
         made.node_aws = made.aws
         made.aws.sleep(600)
         again = made.release()

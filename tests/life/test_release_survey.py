@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import os
 import random
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.life.release_world import LAKE, NAME, World, node_root, world
-from training_storage.node import places
+from training_storage.node import hsm, places
 from training_storage.node.errors import Refusal
 from training_storage.node.release import tally as tallies
 from training_storage.node.release.manifest import manifest
-from training_storage.node.release.sorting import BLOCKING, Found, Sorter, States
+from training_storage.node.release.sorting import BLOCKING, Found, Sorter, States, hsm_states
 from training_storage.node.release.survey import check_place, survey
 from training_storage.node.release.tally import Places, Tally, blocking
 
@@ -80,6 +81,22 @@ def test_lustre_says_whether_a_file_changed_since_it_was_imported(flags: int | N
         made.dataset("a")
         found = _kinds(made, states=lambda paths: {} if flags is None else dict.fromkeys(paths, flags))
     assert found == {"/fsx/datasets/a": kind}
+
+
+def test_a_file_that_vanished_hides_no_other_one() -> None:
+    there = {"/a": "(0x00000009) exists archived", "/c": "(0x0000000b) exists dirty archived", "/d": "(0x00000000)"}
+
+    def ask(paths: Sequence[str]) -> hsm.Told:
+        told: dict[str, str] = {}
+        for each in paths:
+            if each not in there:
+                return hsm.Told(told, 2, f"can't get hsm state for {each}: No such file or directory")
+            told[each] = there[each]
+        return hsm.Told(told, 0, "")
+
+    assert hsm_states(["/a", "/b", "/c", "/gone", "/d"], ask) == {"/a": 0x09, "/c": 0x0B, "/d": 0}
+    with pytest.raises(OSError, match="Connection timed out"):
+        hsm_states(["/a"], lambda _paths: hsm.Told({}, 110, "Connection timed out"))
 
 
 def test_files_meet_their_objects_in_the_order_of_s3_whatever_their_names() -> None:

@@ -7,16 +7,16 @@ A file of which nothing is certain is never sorted into what may go.
 
 from __future__ import annotations
 
+import errno
 import os
-import re
 import shutil
 import stat
-import subprocess
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Callable
 
+from .. import hsm
 from ..aws import Aws
 from ..errors import Refusal
 from ..places import HIDDEN
@@ -59,7 +59,6 @@ BATCH = 500
 _BUFFER = 4096
 _DIRTY, _LOST = 0x02, 0x40
 _IN_S3 = 0x09  # exists, archived
-_STATE = re.compile(r"^(?P<path>.*): \(0x(?P<flags>[0-9a-f]+)\)", re.DOTALL)
 
 States = Callable[[Sequence[str]], "dict[str, int]"]
 """Flags of the hierarchical storage manager of files, by path; a file that it does not know is not in the answer."""
@@ -90,27 +89,26 @@ class Found:
     checkpoint: str = ""
 
 
-def hsm_states(paths: Sequence[str]) -> dict[str, int]:
-    """Ask Lustre for the state of files; no answer for what it does not know.
+def hsm_states(paths: Sequence[str], ask: Callable[[Sequence[str]], hsm.Told] = hsm.states) -> dict[str, int]:
+    """Ask Lustre for the state of files; no answer for one that cannot be read (any more).
 
     Args:
         paths: Where the files lie on this node.
+        ask: Asks of many at once; the answer ends before the first that cannot be read.
 
     Raises:
-        OSError: The command is not there.
-        subprocess.SubprocessError: It does not end.
+        OSError: The servers do not answer now.
     """
-    done = subprocess.run(  # noqa: S603 - names of files are arguments, no shell reads them
-        ["lfs", "hsm_state", *paths],  # noqa: S607 - the Lustre client's own command, wherever it is installed
-        capture_output=True,
-        timeout=600,
-        check=False,
-    )
     found: dict[str, int] = {}
-    for line in done.stdout.splitlines():
-        match = _STATE.match(os.fsdecode(line))
-        if match:
-            found[match["path"]] = int(match["flags"], 16)
+    waiting = list(paths)
+    while waiting:
+        told = ask(waiting)
+        for path, text in told.by_path.items():
+            flags = text.split(" ", 1)[0].strip("():")
+            found[path] = int(flags, 16) if flags.startswith("0x") else 0
+        if len(told.by_path) < len(waiting) and told.busy:
+            raise OSError(errno.EAGAIN, f"lfs hsm_state: {told.error}", waiting[len(told.by_path)])
+        waiting = waiting[len(told.by_path) + 1 :]
     return found
 
 
