@@ -141,8 +141,8 @@ class Lfs:
         if not place.exists():
             return 0
         out += b"UUID                   1K-blocks        Used   Available Use% Mounted on\n"
-        for number, free in enumerate(json.loads(place.read_text())):
-            out += f"fsx-OST{number:04x}_UUID 1000000000 1 {free // 1024} 1% /fsx[OST:{number}]\n".encode()
+        for number, (size, free) in enumerate(json.loads(place.read_text())):
+            out += f"fsx-OST{number:04x}_UUID {size // 1024} 1 {free // 1024} 1% /fsx[OST:{number}]\n".encode()
         return 0
 
     def _place(self, path: str) -> Path:

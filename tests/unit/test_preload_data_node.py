@@ -332,9 +332,16 @@ def test_files_with_blocks_are_not_asked_about(node: Node) -> None:
 
 def test_a_full_target_is_warned_of(node: Node) -> None:
     node.file("datasets/a", 40_000)
-    (node.lfs.state / "targets").write_text(json.dumps([10**9, 10_240]))
+    (node.lfs.state / "targets").write_text(json.dumps([[10**6, 10**6], [10**6, 10_240]]))
     (warning,) = node.load()["warnings"]
     assert "fsx-OST0001 has 10.2 KB free, and its part of the load is about 20.0 KB" in warning
+
+
+def test_the_room_is_that_of_the_storage_targets(node: Node) -> None:
+    node.file("datasets/a", 40_000)
+    (node.lfs.state / "targets").write_text(json.dumps([[409_600, 40_960], [409_600, 20_480]]))
+    with pytest.raises(Refusal, match=r"40\.0 KB in 1 files have to be loaded, and there is room for 20\.5 KB"):
+        node.load()  # 61,440 bytes are free, less 5 % of 819,200
 
 
 def test_progress_has_files_and_bytes(node: Node) -> None:

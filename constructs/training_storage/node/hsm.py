@@ -15,6 +15,9 @@ from typing import Callable
 CALL_S = 900.0
 """How long one call of ``lfs`` may take. It only asks servers, so longer means that one of them does not answer."""
 
+TIMED_OUT = 124
+"""Exit code of a call that was ended after ``CALL_S``."""
+
 BUSY = (
     "Device or resource busy",
     "Cannot allocate memory",
@@ -72,7 +75,7 @@ def run_program(argv: Sequence[str]) -> tuple[int, bytes, bytes]:
     except FileNotFoundError as error:
         raise NoLustreError from error
     except subprocess.TimeoutExpired:
-        return 124, b"", b"Connection timed out: lfs did not answer"
+        return TIMED_OUT, b"", b"Connection timed out: lfs did not answer"
     return done.returncode, done.stdout, done.stderr
 
 
@@ -114,16 +117,16 @@ def is_idle(action: str) -> bool:
     return action.split(" ", 1)[0] in ("NOOP", "NONE")
 
 
-def target_free(mount: str, run: Run = run_program) -> dict[str, int]:
-    """Return free bytes of each storage target of a file system; empty where ``lfs df`` does not tell."""
+def targets(mount: str, run: Run = run_program) -> dict[str, tuple[int, int]]:
+    """Return size and free bytes of each storage target of a file system; empty where ``lfs df`` does not tell."""
     code, output, _ = run(["lfs", "df", _safe(mount)])
     if code != 0:
         return {}
     found = {}
     for line in _text(output).splitlines():
         words = line.split()
-        if len(words) >= 4 and "-OST" in words[0] and words[3].isdigit():
-            found[words[0].replace("_UUID", "")] = int(words[3]) * 1024
+        if len(words) >= 4 and "-OST" in words[0] and words[1].isdigit() and words[3].isdigit():
+            found[words[0].replace("_UUID", "")] = (int(words[1]) * 1024, int(words[3]) * 1024)
     return found
 
 

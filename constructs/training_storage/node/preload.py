@@ -11,7 +11,7 @@ import random
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
@@ -110,7 +110,7 @@ class Loader:
             pool.shutdown(wait=True, cancel_futures=True)
 
     def _worth_asking(self, files: Iterable[Found]) -> Iterator[Found]:
-        for each in files:
+        for number, each in enumerate(files):
             if each.problem:
                 code, text = each.problem, each.text
                 if code == "vanished":
@@ -120,7 +120,8 @@ class Loader:
                 yield each
             else:
                 self._counts.add_there(each.size)
-            self._report()
+            if number % 1000 == 0:
+                self._report()
 
     def _batch(self, files: list[Found]) -> None:
         number = next(self._batches)
@@ -178,7 +179,8 @@ class Loader:
         """Ask for the data of files, and return those that are queued; the others are counted as failed."""
         for tries in range(1, BUSY_TRIES + 1):
             told = hsm.restore([each.path for each in files], self._run)
-            if told.code == 0 or "already in progress" in told.error:
+            # One that did not answer in time may have queued them: waiting for them shows it.
+            if told.code in (0, hsm.TIMED_OUT) or "already in progress" in told.error:
                 return list(files)
             if not told.busy:
                 break
@@ -214,8 +216,9 @@ class Loader:
     def _not_hopeless(self, files: Sequence[Found]) -> list[Found]:
         """Return files that another restore may bring; the others are counted with their reason."""
         left = []
+        free = self._free() if files else 0
         for each in files:
-            if self._free() < each.size:
+            if free < each.size:
                 self._counts.add_failed(self._name(each.path), each.size, "no-space", "")
                 continue
             code, text = self._reasons.of(each.path, "")
@@ -281,7 +284,12 @@ def preload(
     """
     began = clock()
     sums = scan(source(), share, lambda found: report(_looking(found)))
-    free, size = room(settings.mount, statvfs)
+    try:
+        targets = hsm.targets(settings.mount, run)
+    except hsm.NoLustreError as error:
+        raise Refusal("there is no lfs on this node: its image has no Lustre client") from error
+    left, size = room(targets, settings.mount, statvfs)
+    free = max(0, left - int(size * MARGIN))
     needed = f"{human(sums.to_load_bytes)} in {sums.to_load:,} files"
     rule = f"{human(free)} (what is free less {MARGIN:.0%} of the file system's {human(size)})"
     fits = sums.to_load_bytes <= free
@@ -306,22 +314,19 @@ def preload(
             f"{needed} have to be loaded, and there is room for {rule}; fix: load less with --path or --list, release "
             "exported data, or give the file system more capacity; nothing was loaded"
         )
-    try:
-        warnings = _target_warnings(settings.mount, sums, run)
-        counts = Counts()
-        Loader(
-            Reasons(aws, settings),
-            counts,
-            run=run,
-            free=lambda: _free_now(settings.mount, statvfs),
-            processes=processes,
-            clock=clock,
-            sleep=sleep,
-            report=lambda: report(counts.progress(sums.share_files, sums.share_bytes)),
-            name=name,
-        ).load(each for each in source() if share.holds(each.path))
-    except hsm.NoLustreError as error:
-        raise Refusal("there is no lfs on this node: its image has no Lustre client") from error
+    warnings = _target_warnings(targets, sums)
+    counts = Counts()
+    Loader(
+        Reasons(aws, settings),
+        counts,
+        run=run,
+        free=lambda: room(hsm.targets(settings.mount, run), settings.mount, statvfs)[0],
+        processes=processes,
+        clock=clock,
+        sleep=sleep,
+        report=lambda: report(counts.progress(sums.share_files, sums.share_bytes)),
+        name=name,
+    ).load(each for each in source() if share.holds(each.path))
     return {**counts.answer(), **about, "warnings": warnings, "seconds": clock() - began}
 
 
@@ -342,22 +347,16 @@ def _looking(sums: Sums) -> dict[str, Any]:
     return {"phase": "looking", "files": sums.files, "bytes": sums.bytes, "done": 0, "done_bytes": 0}
 
 
-def _free_now(mount: str, statvfs: Callable[[str], Any]) -> int:
-    about = statvfs(mount)
-    return int(about.f_bavail * about.f_frsize)
-
-
-def _target_warnings(mount: str, sums: Sums, run: hsm.Run) -> list[str]:
+def _target_warnings(targets: Mapping[str, tuple[int, int]], sums: Sums) -> list[str]:
     """Name the storage target that is likely to be full before the others are."""
-    targets = hsm.target_free(mount, run)
     if not targets or not sums.to_load_bytes:
         return []
     part = sums.to_load_bytes / len(targets)
-    least = min(targets, key=lambda each: (targets[each], each))
-    if targets[least] >= part:
+    least = min(targets, key=lambda each: (targets[each][1], each))
+    if targets[least][1] >= part:
         return []
     return [
-        f"storage target {least} has {human(targets[least])} free, and its part of the load is about {human(part)}: "
+        f"storage target {least} has {human(targets[least][1])} free, and its part of the load is about {human(part)}: "
         "files on it may fail with no space although others have room"
     ]
 

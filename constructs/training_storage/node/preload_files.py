@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import IO, Any, Callable
 from zlib import crc32
@@ -14,6 +16,9 @@ from .errors import Refusal
 DATA_BLOCKS = 8
 """A file with more blocks of 512 bytes has data. Lustre gives a released one a block or two, so that tools like ``tar``
 do not take it for a hole; the smallest file with data has one page of 4 KiB."""
+
+LOOKERS = 8
+"""Folders that are listed at once."""
 
 MARGIN = 0.05
 """Share of the file system that a preload leaves free: targets do not fill evenly, and a full one fails every write."""
@@ -111,30 +116,39 @@ def walk(roots: Sequence[str], mount: str) -> Iterator[Found]:
         if real != inside and not real.startswith(inside.rstrip("/") + "/"):
             stack.remove(root)
             yield Found(root, 0, False, "outside", f"it leads to {real}")
-    while stack:
-        folder = stack.pop()
-        entries: list[os.DirEntry[str]] = []
-        try:
-            with os.scandir(folder) as opened:
-                entries.extend(opened)
-        except NotADirectoryError:
-            yield look(folder)
+    # Each name is a question to a server: several folders at once, so that nobody waits for one answer after another.
+    with ThreadPoolExecutor(max_workers=LOOKERS, thread_name_prefix="look") as pool:
+        waiting: deque[Future[tuple[list[str], list[Found]]]] = deque()
+        while stack or waiting:
+            while stack and len(waiting) < 2 * LOOKERS:
+                waiting.append(pool.submit(_folder, stack.pop()))
+            folders, found = waiting.popleft().result()
+            stack.extend(folders)
+            yield from found
+
+
+def _folder(folder: str) -> tuple[list[str], list[Found]]:
+    """Return the folders in a folder, and its files."""
+    try:
+        with os.scandir(folder) as opened:
+            entries = sorted(opened, key=lambda each: each.name)
+    except NotADirectoryError:
+        return [], [look(folder)]
+    except FileNotFoundError:
+        return [], [Found(folder, 0, False, "vanished")]
+    except OSError as error:
+        return [], [Found(folder, 0, False, "other", f"the directory cannot be read: {error.strerror or error}")]
+    folders, found = [], []
+    for entry in entries:
+        if entry.is_symlink():
             continue
-        except FileNotFoundError:
-            yield Found(folder, 0, False, "vanished")
+        if entry.is_dir(follow_symlinks=False):
+            folders.append(entry.path)
             continue
-        except OSError as error:
-            yield Found(folder, 0, False, "other", f"the directory cannot be read: {error.strerror or error}")
-            continue
-        for entry in sorted(entries, key=lambda each: each.name):
-            if entry.is_symlink():
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                stack.append(entry.path)
-                continue
-            found = look(entry.path)
-            if found.problem != "not-a-file":  # sockets and the like are no one's data set
-                yield found
+        each = look(entry.path)
+        if each.problem != "not-a-file":  # sockets and the like are no one's data set
+            found.append(each)
+    return folders, found
 
 
 def listed(lines: Iterable[bytes], mount: str) -> Iterator[Found]:
@@ -220,11 +234,18 @@ def scan(found: Iterable[Found], share: Share, report: Callable[[Sums], Any]) ->
     return sums
 
 
-def room(mount: str, statvfs: Callable[[str], Any] = os.statvfs) -> tuple[int, int]:
-    """Return bytes free for a preload (less the margin), and the size of the file system."""
+def room(targets: Mapping[str, tuple[int, int]], mount: str, statvfs: Callable[[str], Any]) -> tuple[int, int]:
+    """Return bytes free, and the size of the file system.
+
+    Args:
+        targets: Size and free bytes of its storage targets, as ``hsm.targets`` returns them.
+        mount: The mount, which is asked where they are not known.
+        statvfs: Asks it.
+    """
+    if targets:
+        return sum(free for _, free in targets.values()), sum(size for size, _ in targets.values())
     about = statvfs(mount)
-    total = about.f_blocks * about.f_frsize
-    return max(0, about.f_bavail * about.f_frsize - int(total * MARGIN)), total
+    return about.f_bavail * about.f_frsize, about.f_blocks * about.f_frsize
 
 
 def lines_of(stream: IO[bytes]) -> Iterator[bytes]:

@@ -281,7 +281,7 @@ def _of_status(aws: Aws, instance_id: str, status: str, ssm_command_id: str) -> 
         text = f"instance {instance_id} has no agent: it is still booting, or was started by an older deployment"
         return NodeAnswer(instance_id, "failed", code, None, None, f"{text} ({told})" if told else text)
     if status == "Failed" and code is not None and code >= 0:
-        text = told.removeprefix("error: ") if hasattr(told, "removeprefix") else told
+        text = told.removeprefix("error: ")
         return NodeAnswer(
             instance_id, "failed", code, None, None, text or f"the agent on {instance_id} ended with exit code {code}"
         )
