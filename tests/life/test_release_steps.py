@@ -11,6 +11,7 @@ from tests.life.fake_s3 import error
 from tests.life.faults import Faulty
 from tests.life.release_world import LAKE, NAME, TAGS, World, world
 from training_storage.lifecycle._release_definition import definition
+from training_storage.node import places
 from training_storage.node.functions.release import index
 from training_storage.node.release import proof as proofs
 from training_storage.node.release.steps import STEPS
@@ -232,6 +233,9 @@ def test_a_stack_that_does_not_go_says_why_and_a_second_run_goes_on() -> None:
         assert "Guard: subnet has dependencies" in state["refused"]
         assert made.aws.cloudformation.deleted == ORDER[:2]
         made.aws.cloudformation.refusing = {}
+        made.aws.fsx.links.clear()  # they go before the file system, and do not come back
+        proven = made.release("prove")
+        assert proven["proof"]["valid_from"] == state["proof"]["valid_from"]
         faulty = Faulty(made.aws, None)
         assert made.release(aws=faulty)["status"] == "done"
         assert "ssm.send_command" not in faulty.calls  # the proof still holds
@@ -349,6 +353,13 @@ def test_agents_are_held_while_a_release_looks_and_let_go_when_it_ends() -> None
         assert seen["export"]
         assert seen["prove"]
         assert held_until(made.aws, LAKE, made.id, made.aws.clock) is None
+
+
+def test_a_damaged_proof_lets_nothing_go() -> None:
+    with world() as made:
+        made.fill()
+        made.aws.s3.put_object(Bucket=LAKE, Key=places.proof_key(made.id), Body=b"{")
+        _refused(made, made.release(proof=made.aws.now), "cannot be read")
 
 
 def test_the_function_takes_input_and_state(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import places
 from ..aws import code_of
-from ..run_command import running_nodes
+from ..run_command import STORAGE_NODE, running_nodes
 from . import proof as proofs
 from .activity import NoMetricsError, activity
 from .context import Again, Context, Done, Refused, human, utc
@@ -37,6 +37,7 @@ def preconditions(ctx: Context) -> None:
         raise Refused(f"action is {ctx.action!r}; allowed: check, prove, release")
     state.setdefault("run", f"{int(ctx.clock()):x}-{secrets.token_hex(4)}")
     stacks = stacks_of(ctx)
+    state["running"] = sum(1 for role in running_nodes(ctx.aws, ctx.workload).values() if role != STORAGE_NODE)
     state["stacks"] = {name: each["StackId"] for name, each in stacks.items()}
     if not stacks:
         state["message"] = f"nothing of {ctx.workload} is deployed: there is nothing to release"
@@ -353,7 +354,7 @@ def _given_proof(ctx: Context, stacks: dict[str, dict[str, Any]]) -> None:
     given = ctx.state.get("proof")
     given = None if isinstance(given, dict) else given
     begun = any(stacks[name]["StackStatus"].startswith("DELETE") for name in PARTS if name in stacks)
-    if ctx.action != "release" or (given is None and not begun) or ctx.tier in ("gone", "kept"):
+    if ctx.action == "check" or (given is None and not begun) or ctx.tier in ("gone", "kept"):
         return
     found = proofs.read(ctx.aws, ctx.lake, ctx.hot_tier_id)
     if given is not None and (found is None or abs(found.valid_from - float(given)) > 0.001):

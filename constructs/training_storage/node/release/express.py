@@ -114,7 +114,15 @@ def _decide(ctx: Context, settings: Settings, tree: Any) -> tuple[list[Any], Any
     from ..checkpoints.policy import decide
 
     assert settings.policy is not None  # noqa: S101 - callers look
-    known = records.read_all(ctx.aws, ctx.lake)
+    damaged: list[str] = []
+    known = records.read_all(ctx.aws, ctx.lake, damaged=damaged)
+    if damaged:
+        raise Refused(
+            f"{len(damaged)} records of promotions cannot be read, so that what they promised is not known: delete "
+            "them, or "
+            "bring back an earlier version, and run the release again",
+            damaged,
+        )
     return known, decide(
         find_checkpoints(tree),
         known,

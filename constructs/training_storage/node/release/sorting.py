@@ -186,9 +186,10 @@ class Sorter:
         from ..checkpoints.tree import LocalTree
 
         lake = self._settings.lake_bucket
+        damaged: list[str] = []
         decision = decide(
             find_checkpoints(LocalTree(rooted(self._checkpoints))),
-            records.read_all(self._aws, lake),
+            records.read_all(self._aws, lake, damaged=damaged),
             ledgers.read_all(self._aws, lake),
             self._settings.policy,
             now_ns=int(self._clock() * 1e9),
@@ -197,6 +198,8 @@ class Sorter:
         self.verdicts = decision.by_path()
         for path, verdict in self.verdicts.items():
             kind = class_of(verdict)
+            if damaged and records.record_key(path, verdict.checkpoint.fingerprint) in damaged:
+                kind = KEEP  # somebody wanted it in the lake, and what says so cannot be read
             for each in verdict.checkpoint.files:
                 # A file of two checkpoints is kept when one of them is.
                 if self._members.get(each.path, ("", ""))[0] != KEEP:

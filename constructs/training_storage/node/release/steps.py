@@ -182,6 +182,9 @@ def run(
         answer = _refusal(ctx, refused.text, refused.blocking)
         if refused.quiet:
             answer["quiet"] = True
+    except ValueError as error:
+        text = f"what lies in s3://{ctx.lake} cannot be read: {error}. Put this right and run the release again"
+        answer = _refusal(ctx, text, [f"s3://{ctx.lake}"])
     except Exception as error:
         if not hasattr(error, "response") or passing(error):
             raise
