@@ -1,4 +1,4 @@
-"""A workload with a hot tier, for tests of promotion and pruning: it saves checkpoints, and knows what must not be lost."""
+"""A workload with a hot tier, for tests of promotion and pruning: it saves, and knows what must not be lost."""
 
 from __future__ import annotations
 

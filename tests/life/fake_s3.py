@@ -63,7 +63,8 @@ class Bucket:
 
     def now(self) -> dict[str, Thing]:
         """Return what a reader sees."""
-        return {key: found[-1] for key, found in self.things.items() if found and found[-1] is not None}
+        things = list(self.things.items())  # at once: other threads write meanwhile
+        return {key: found[-1] for key, found in things if found and found[-1] is not None}
 
 
 class S3:

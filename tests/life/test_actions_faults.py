@@ -1,4 +1,4 @@
-"""Promotion and pruning under faults: every AWS call fails once in each way, tasks fail, processes die between two lines.
+"""Promotion and pruning under faults: AWS calls fail in each way, tasks fail, processes die between two lines.
 
 What had to be kept is never lost, and one undisturbed run afterwards finishes.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +29,9 @@ TIERS: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture(autouse=True)
-def one_request_at_a_time(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def one_request_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a fault at call n is the same in every run."""
     monkeypatch.setattr(lake_module, "WORKERS", 1)
-    yield
 
 
 def due(world: World) -> set[str]:
@@ -85,10 +84,8 @@ def world_with(tmp_path: Path, method: str, saved: int) -> World:
 
 
 def try_to_run(world: World, aws: Any, **given: Any) -> None:
-    try:
+    with suppress(Killed):
         world.run(aws, **given)
-    except Killed:
-        pass
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -133,7 +130,7 @@ def a_random_life(tmp_path: Path, seed: int) -> None:
                     each.unlink()
                 raise Killed("while a folder is being removed")
 
-            pruning.shutil.rmtree = dies  # type: ignore[assignment]  # the process dies inside it
+            shutil.rmtree = dies  # type: ignore[assignment]  # the process dies inside it
         elif what == 3 and method != "auto-export" and (there := world.lake()):
             lost = chance.choice(sorted(there))  # somebody deletes an object of the lake
             if lost.rpartition("/")[0] in world.hot_paths():
@@ -143,7 +140,7 @@ def a_random_life(tmp_path: Path, seed: int) -> None:
         try:
             try_to_run(world, faulty, node=chance.choice(["i-1", "i-2"]))
         finally:
-            pruning.shutil.rmtree = rmtree
+            shutil.rmtree = rmtree
         told.append(faulty.hit or str(what))
         assert_nothing_is_lost(world, "; ".join(told), frozenset(deleted))
         world.aws.now += chance.choice([0, 700])

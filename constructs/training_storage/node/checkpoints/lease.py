@@ -228,7 +228,7 @@ class FileLease(Lease):
         raise LeaseLost("the lease changes hands faster than it can be read")
 
     def _held_by(self, path: Path) -> Held | None:
-        """Read a turn; None where it is over. One whose node died before it was on disk is held as long as any other."""
+        """Read a turn; None where it is over. One whose node died before it was on disk lasts as long as any other."""
         try:
             text, written = path.read_text(encoding="utf-8"), path.stat().st_mtime
         except FileNotFoundError:

@@ -11,7 +11,7 @@ import hashlib
 import io
 from typing import Any
 
-from ..aws import Aws
+from ..aws import Aws, code_of
 from . import lake
 from .promotion import Job, PromotionError, Sums, failed, prove
 
@@ -86,7 +86,7 @@ def _start(job: Job) -> tuple[dict[str, Any], bool]:
                     },
                 )
             except Exception as error:
-                if getattr(error, "response", {}).get("Error", {}).get("Code") != BUSY:
+                if code_of(error) != BUSY:
                     raise
             else:
                 return answer["DataRepositoryTask"], False

@@ -80,14 +80,13 @@ def run_once(
             return run.result
     lease = lease_of(aws, settings, node, clock, getattr(tree, "root", ""))
     taken: list[bool] = []
-    run.guarded(lambda: taken.append(lease.acquire()))
-    if not taken or not taken[0]:
-        run.result.elected = False
-        run.result.holder = lease.other.holder if lease.other else ""
-        lease.close()
-        return run.result
-    run.lease = lease
     try:
+        run.guarded(lambda: taken.append(lease.acquire()))
+        if not taken or not taken[0]:
+            run.result.elected = False
+            run.result.holder = lease.other.holder if lease.other else ""
+            return run.result
+        run.lease = lease
         lost = run.guarded(lambda: run.lead(promote=promote, prune=prune, spread=spread, since_ns=since_ns))
         if not lost:
             run.guarded(run.write_status)

@@ -1,0 +1,182 @@
+"""Checkpoints on local disks of several nodes: each has a part, and nothing is decided before all have answered."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.life.actions import LAKE, World
+from tests.life.faults import KINDS, Fault, Faulty, Killed
+from training_storage.node.checkpoints import lake as lake_module
+from training_storage.node.checkpoints.run_result import RunResult
+
+NODES = ("i-1", "i-2", "i-3")
+
+
+class Fleet(World):
+    """Three nodes with disks of their own; the first writes the file that makes a checkpoint complete."""
+
+    def __init__(self, tmp_path: Path) -> None:
+        super().__init__(tmp_path, "nvme", nodes=len(NODES))
+        self.roots = {node: tmp_path / node for node in NODES}
+
+    def save_spread(self, path: str, ranks: int = 2) -> None:
+        self.aws.now += 60
+        self.made[path] = {}
+        for number, node in enumerate(NODES):
+            for rank in range(number * ranks, (number + 1) * ranks):
+                name = f"{path}/__{rank}_0.distcp"
+                self.made[path][name] = f"{path} {rank} {self.aws.now}".encode()
+                self.put(name, self.made[path][name], self.roots[node])
+        self.made[path][f"{path}/.metadata"] = b"metadata of " + path.encode()
+        self.put(f"{path}/.metadata", self.made[path][f"{path}/.metadata"], self.roots["i-1"])
+
+    def on(self, node: str, aws: Any = None, **given: Any) -> RunResult:
+        return self.run(aws, node=node, root=self.roots[node], since_ns=given.pop("since_ns", 0), **given)
+
+    def round(self, rounds: int = 1) -> list[RunResult]:
+        return [self.on(node) for _ in range(rounds) for node in NODES]
+
+    def disks(self) -> dict[str, bytes]:
+        return {
+            each.relative_to(root).as_posix(): each.read_bytes()
+            for root in self.roots.values()
+            for each in root.rglob("*")
+            if each.is_file() and ".training-storage" not in each.as_posix()
+        }
+
+    def on_disks(self) -> set[str]:
+        disks = self.disks()
+        return {path for path, files in self.made.items() if files.items() <= disks.items()}
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    fleet = Fleet(tmp_path)
+    for number in range(1, 6):
+        fleet.save_spread(f"run1/step-{number}")
+    return fleet
+
+
+def test_every_node_brings_its_part_and_the_union_is_recorded(fleet: Fleet) -> None:
+    results = fleet.round(4)
+    assert [each.errors for each in results] == [[]] * 12
+    assert fleet.lake_paths() == {"run1/step-2", "run1/step-4"}
+    assert set(fleet.recorded()) == {"run1/step-2", "run1/step-4"}
+    assert fleet.recorded()["run1/step-2"]["files"] == 7
+    assert fleet.on_disks() == {"run1/step-4", "run1/step-5"}
+    assert set(fleet.disks()) == {name for path in fleet.on_disks() for name in fleet.made[path]}
+    assert fleet.status()["waiting"] == []
+    assert fleet.status()["unsaved"] == []
+
+
+def test_the_lake_never_shows_half_of_one_as_complete(fleet: Fleet) -> None:
+    fleet.on("i-1")
+    fleet.on("i-2")
+    assert not [name for name in fleet.lake() if name.endswith(".metadata")]
+    fleet.on("i-3")
+    fleet.on("i-1")
+    assert fleet.lake_paths() == {"run1/step-2", "run1/step-4"}
+
+
+def test_a_node_that_is_gone_leaves_it_open_and_nothing_is_removed(fleet: Fleet) -> None:
+    for _ in range(4):
+        for node in ("i-1", "i-2"):
+            result = fleet.on(node)
+    result = fleet.on("i-1")
+    assert any("run1/step-2: waiting for receipts of 1 of 3 nodes" in each for each in result.waiting)
+    assert fleet.recorded() == {}
+    assert {"run1/step-2", "run1/step-4"} <= fleet.on_disks()
+    assert fleet.status()["unsaved"] == ["run1/step-2", "run1/step-4"]
+    assert any("i-1, i-2" in each for each in fleet.status()["waiting"])
+
+
+def test_a_node_that_came_later_does_not_say_that_there_was_nothing(fleet: Fleet) -> None:
+    shutil.rmtree(fleet.roots["i-3"])
+    fleet.roots["i-3"].mkdir()
+    for _ in range(3):
+        for node in NODES:
+            result = fleet.on(node, since_ns=int(fleet.aws.now * 1e9) if node == "i-3" else 0)
+            if node == "i-3":
+                assert any("came" in each for each in result.errors)
+    assert fleet.recorded() == {}
+
+
+def test_a_union_that_is_not_whole_is_not_recorded(fleet: Fleet) -> None:
+    for each in fleet.roots["i-2"].rglob("*.distcp"):
+        each.unlink()  # a disk that lost its files without anybody noticing
+    results = fleet.round(3)
+    assert any("not whole" in text for each in results for text in each.errors)
+    assert fleet.recorded() == {}
+
+
+def test_one_name_with_two_contents(fleet: Fleet) -> None:
+    for node in ("i-1", "i-2"):
+        (fleet.roots[node] / "run1/step-2/common.pt").write_bytes(node.encode())
+        _same_time(fleet, node, "run1/step-2/common.pt")
+    results = fleet.round(2)
+    assert any("two nodes with different contents" in text for each in results for text in each.errors)
+    assert "run1/step-2" not in fleet.recorded()
+
+
+def test_one_name_with_one_content(fleet: Fleet) -> None:
+    for node in ("i-1", "i-2"):
+        (fleet.roots[node] / "run1/step-2/config.json").write_bytes(b"{}")
+        _same_time(fleet, node, "run1/step-2/config.json")
+    assert [each.errors for each in fleet.round(3)] == [[]] * 9
+    assert "run1/step-2" in fleet.recorded()
+
+
+def _same_time(fleet: Fleet, node: str, name: str) -> None:
+    beside = next((fleet.roots[node] / name).parent.glob("*.distcp")).stat()
+    os.utime(fleet.roots[node] / name, ns=(beside.st_mtime_ns, beside.st_mtime_ns))
+
+
+def test_a_part_that_was_written_again_is_left_alone(fleet: Fleet) -> None:
+    """Training fell back and saves step 1 again while its removal is on its way through the nodes."""
+    fleet.round(2)
+    fleet.aws.now += 600
+    for number in range(6, 8):
+        fleet.save_spread(f"run1/step-{number}")
+    fleet.on("i-1")  # orders the removal of the older ones, and removes its own part
+    fleet.aws.now += 600
+    fleet.save_spread("run1/step-4")
+    for node in ("i-2", "i-3"):
+        fleet.on(node)
+    assert "run1/step-4" in fleet.on_disks()
+
+
+def test_fault_by_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lake_module, "WORKERS", 1)
+    for seed in range(25):
+        chance = random.Random(seed)
+        fleet = Fleet(tmp_path / str(seed))
+        told = [f"seed {seed}"]
+        for _ in range(2):
+            for _ in range(2):
+                fleet.save_spread(f"run1/step-{len(fleet.made) + 1}")
+            for node in chance.choices(NODES, k=4):
+                faulty = Faulty(fleet.aws, Fault(chance.randrange(50), chance.choice(KINDS)))
+                with suppress(Killed):
+                    fleet.on(node, faulty)
+                told.append(f"{node}: {faulty.hit}")
+                due = {path for number, path in enumerate(fleet.made, 1) if number % 2 == 0}
+                assert set(fleet.recorded()) <= fleet.lake_paths(), told
+                everywhere = fleet.disks().items() | fleet.lake().items()
+                for path in due:
+                    whole = fleet.made[path].items() <= everywhere
+                    assert whole or path in fleet.lake_paths(), told
+                assert set(list(fleet.made)[-2:]) <= fleet.on_disks(), told
+        fleet.aws.now += 700
+        results = fleet.round(5)
+        told.append(str([each.errors for each in results]))
+        assert fleet.on_disks() == {"run1/step-3", "run1/step-4"}, told
+        assert fleet.lake_paths() == {"run1/step-2", "run1/step-4"}, told
+        assert set(fleet.recorded()) == {"run1/step-2", "run1/step-4"}, told
+        assert not fleet.aws.s3.buckets[LAKE].uploads
