@@ -79,6 +79,11 @@ class EmulatedNode:
         return str(self._instance.state) == "running"
 
     @property
+    def busy(self) -> bool:
+        """Whether anything that was started on it still runs."""
+        return bool(self._running)
+
+    @property
     def environment(self) -> dict[str, str]:
         """The environment of processes on the node."""
         kept = {name: os.environ[name] for name in _INHERITED if name in os.environ}

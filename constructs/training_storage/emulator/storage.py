@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,11 @@ class Storage:
 
     account: str
     region: str
+
+    if TYPE_CHECKING:
+
+        def client(self, service: str, *, region: str | None = None, account: str | None = None) -> Any:
+            """Return a boto3 client; see ``Emulator``."""
 
     def file_system(self, file_system_id: str, *, region: str | None = None) -> EmulatedFileSystem:
         """Return the files of an emulated Lustre file system.
@@ -252,6 +258,56 @@ class Storage:
 
         moment = world.now() if at is None else at
         fsx_metrics.record(self._fsx(file_system_id, region), file_system_id, name, value, moment)
+
+    def fire_schedule(self, name: str, *, group: str = "default", region: str | None = None) -> Any:
+        """Do what EventBridge Scheduler does when the time of a schedule has come; nothing fires by the clock.
+
+        Args:
+            name: Name of the schedule.
+            group: Its group.
+            region: Region; the emulator's when left out.
+
+        Returns:
+            What the target answered: the task, or the execution that was started.
+
+        Raises:
+            EmulatorError: There is no such schedule, or it is switched off.
+            ClientError: The target refused, as it would have answered Scheduler.
+        """
+        from training_storage.emulator.services import events
+
+        return events.fire_schedule(self.account, region or self.region, name, group)
+
+    def set_alarm_state(self, name: str, state: str = "ALARM", *, region: str | None = None) -> None:
+        """Change an alarm, and start what rules of EventBridge name for it; no alarm looks at its metric.
+
+        Args:
+            name: Name of the alarm.
+            state: ``ALARM``, ``OK`` or ``INSUFFICIENT_DATA``.
+            region: Region; the emulator's when left out.
+        """
+        cloudwatch = self.client("cloudwatch", region=region)
+        cloudwatch.set_alarm_state(AlarmName=name, StateValue=state, StateReason="a test says so")
+
+    def finished(self, execution_arn: str, *, timeout: float = 60.0, region: str | None = None) -> dict[str, Any]:
+        """Wait for the end of an execution of a state machine; return its description.
+
+        Args:
+            execution_arn: The execution.
+            timeout: Seconds of real time.
+            region: Region; the emulator's when left out.
+
+        Raises:
+            EmulatorError: It still runs.
+        """
+        machines, deadline = self.client("stepfunctions", region=region), time.monotonic() + timeout
+        while True:
+            found: dict[str, Any] = machines.describe_execution(executionArn=execution_arn)
+            if found["status"] != "RUNNING":
+                return found
+            if time.monotonic() > deadline:
+                raise EmulatorError(f"{execution_arn} still runs after {timeout:g} s")
+            time.sleep(0.02)
 
     def _behaviour(self, file_system_id: str, region: str | None) -> Any:
         from training_storage.emulator.services import fsx_repository

@@ -15,6 +15,7 @@ from training_storage.emulator.providers import (
     network,
     observability,
     s3_files,
+    schedules,
     stacks,
     storage,
 )
@@ -32,6 +33,7 @@ _OWN: dict[str, type[Provider]] = {
     **network.PROVIDERS,
     **observability.PROVIDERS,
     **s3_files.PROVIDERS,
+    **schedules.PROVIDERS,
     **stacks.PROVIDERS,
     **storage.PROVIDERS,
 }

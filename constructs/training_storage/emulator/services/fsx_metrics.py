@@ -192,8 +192,8 @@ def install(patches: Patches) -> None:
                 from moto.cloudwatch.metric_data_expression_parser import parse_expression
 
                 values, timestamps = parse_expression(query["Expression"], results)
-                points: list[tuple[Any, Any]] = list(zip(timestamps, values, strict=True))
-                by_id[query["Id"]] = _result(query, query.get("Label") or query["Id"], points)
+                made: list[tuple[Any, Any]] = list(zip(timestamps, values, strict=True))
+                by_id[query["Id"]] = _result(query, query.get("Label") or query["Id"], made)
         return [by_id[query["Id"]] for query in queries if str(query.get("ReturnData", True)).lower() != "false"]
 
     def get_metric_statistics(self: Any, namespace: str, metric_name: str, *given: Any, **more: Any) -> Any:

@@ -66,6 +66,11 @@ def mount_missing(backend: EC2Backend, node: EmulatedNode) -> None:
             node.mount(file_system)
 
 
+def busy() -> bool:
+    """Say whether anything runs on a node."""
+    return any(node.busy for known in list(_nodes.values()) for node in list(known.values()))
+
+
 def end_all() -> None:
     """Kill what runs on the nodes of the emulator that ends."""
     base = world.current().folder
