@@ -129,9 +129,9 @@ def test_pages_are_one_answer() -> None:
     assert look(cloudwatch, NOW - 7200).write_bytes == 55
 
 
-def test_a_minute_that_is_not_over_is_not_known() -> None:
+def test_the_newest_datapoint_says_until_when_it_is_known() -> None:
     cloudwatch = CloudWatch(NOW + 30, lag=-60)
-    assert look(cloudwatch, NOW - 600, NOW + 30).known_until == NOW
+    assert look(cloudwatch, NOW - 600, NOW + 30).known_until == NOW + 60
 
 
 def test_a_file_system_without_datapoints_is_unknown_not_quiet() -> None:

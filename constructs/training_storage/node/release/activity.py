@@ -44,8 +44,9 @@ class Activity:
     Attributes:
         write_bytes: Bytes that clients wrote.
         last_write: Seconds since 1970: end of the newest period in which clients wrote; None where they did not.
-        known_until: Seconds since 1970: end of the newest period of which CloudWatch knows what was written; None where
-            it knows of none. Of later moments nothing is known.
+        known_until: Seconds since 1970: end of the newest period that has a datapoint of what was written; None where
+            none has. Of later moments nothing is known, and each server of a file system reports for itself: a minute
+            is whole once the next one has a datapoint too.
         max_connections: Most connections of clients at any time; None where CloudWatch has no datapoint of them.
         known_from: Seconds since 1970: begin of the oldest such period; None where it knows of none.
     """
@@ -83,12 +84,10 @@ def activity(
         for name, points in _points(aws, file_system_id, period, start, end).items():
             (written if name == "written" else connections).extend(points)
     writes = [end for _, end, value in written if value > 0]
-    # A minute that is not over may still be written in, whatever its datapoint says so far.
-    over = [end for _, end, _ in written if end <= now]
     return Activity(
         write_bytes=math.fsum(value for *_, value in written),
         last_write=max(writes, default=None),
-        known_until=max(over, default=None),
+        known_until=max((end for _, end, _ in written), default=None),
         max_connections=max((value for *_, value in connections), default=None),
         known_from=min((begin for begin, *_ in written), default=None),
     )
