@@ -41,7 +41,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(aws, "make_session", lambda *_: Session())
     monkeypatch.setattr(node_commands, "clients", lambda _: made)
     for function in (release, abandon):
-        monkeypatch.setitem(function.__kwdefaults__, "poll_s", 0.0)
+        monkeypatch.setitem(function.__kwdefaults__ or {}, "poll_s", 0.0)
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
     return made
 
