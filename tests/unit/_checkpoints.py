@@ -18,8 +18,10 @@ class MemoryTree:
 
     def __init__(self) -> None:
         self.held: dict[str, tuple[bytes, int]] = {}
+        self.version = 0
 
     def write(self, at: int, files: Mapping[str, bytes | str]) -> MemoryTree:
+        self.version += 1
         for path, content in files.items():
             self.held[path] = (content.encode() if isinstance(content, str) else content, at)
         return self
@@ -35,6 +37,7 @@ class MemoryTree:
         return self.held[path][0][:limit]
 
     def remove(self, path: str) -> None:
+        self.version += 1
         self.held.pop(path, None)
 
 

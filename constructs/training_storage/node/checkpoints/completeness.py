@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Callable
 
 from .model import FileEntry
 from .tree import Tree
@@ -39,8 +39,11 @@ _WEIGHTS = (
 )
 INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 _WRITTEN_BEFORE_STATE = re.compile(
-    r"(?:^|/)(?:model.*\.safetensors|pytorch_model.*\.bin|optimizer.*\.(?:pt|bin)|scheduler\.pt|[^/]*\.distcp|[^/]*_states\.pt)$"
+    r"^(?:model.*\.safetensors|pytorch_model.*\.bin|(?:generation_|preprocessor_)?config\.json|optimizer.*\.(?:pt|bin)"
+    r"|(?:scheduler|scaler)\.pt|training_args\.bin|tokenizer.*|special_tokens_map\.json|rng_state\.pth)$"
+    r"|\.distcp$|_states\.pt$"
 )
+_ITERATION = re.compile(r"^iter_(\d+)$")
 _NUMBER = re.compile(r"(\d+)\D*$")
 
 
@@ -159,7 +162,9 @@ def deepspeed(folder: Folder, parent: Folder, reader: Reader) -> str:
 
     All ranks write model states, then optimizer shards, into the folder of the tag; after a barrier rank 0 writes the
     tag into ``latest`` beside it: ``DeepSpeedEngine.save_checkpoint`` in ``deepspeed/runtime/engine.py``, names from
-    ``_get_ckpt_name`` and ``_get_zero_ckpt_name``. A folder newer than what ``latest`` names is not finished.
+    ``_get_ckpt_name`` and ``_get_zero_ckpt_name``. A folder newer than what ``latest`` names is not finished. An older
+    one may be what a killed job left: how many ranks there were stands only in pickles, so it has to hold the same
+    files as the one that ``latest`` names.
     """
     lacks = _behind_pointer(folder, parent.files.get(DEEPSPEED_POINTER), reader, "latest", "DeepSpeed")
     if lacks:
@@ -193,7 +198,7 @@ def deepspeed(folder: Folder, parent: Folder, reader: Reader) -> str:
             gap = next((n for n in range(count) if n not in there.get(rank, ())), None)
             if gap is not None:
                 return f"{kind} states zero_pp_rank_{gap}_mp_rank_{rank:02d}"
-    return ""
+    return _like_the_named(folder, parent, reader.text(parent.files.get(DEEPSPEED_POINTER)) or "", _states)
 
 
 def megatron(folder: Folder, parent: Folder, reader: Reader) -> str:
@@ -202,7 +207,8 @@ def megatron(folder: Folder, parent: Folder, reader: Reader) -> str:
     When all ranks are done, rank 0 writes the iteration, or ``release``, into ``latest_checkpointed_iteration.txt``:
     ``save_checkpoint`` in ``megatron/training/checkpointing.py``. Inside, a distributed checkpoint gets
     ``metadata.json`` after everything else (``save`` in ``megatron/core/dist_checkpointing/serialization.py``;
-    ranks without data write no shard there); the older kind has ``mp_rank_TP[_PP[_EP]]/model_optim_rng.pt``.
+    ranks without data write no shard there); the older kind has ``mp_rank_TP[_PP[_EP]]/model_optim_rng.pt`` and says
+    nowhere how many: it has to hold the same as the one that the pointer file names.
     """
     lacks = _behind_pointer(folder, parent.files.get(MEGATRON_POINTER), reader, MEGATRON_POINTER, "Megatron")
     if lacks:
@@ -239,7 +245,9 @@ def megatron(folder: Folder, parent: Folder, reader: Reader) -> str:
         for stage in range(max(stages) + 1):
             if stage not in ranks[rank]:
                 return f"mp_rank_{rank:02d}_{stage:03d}"
-    return ""
+    named = reader.text(parent.files.get(MEGATRON_POINTER)) or ""
+    names = [each for each in parent.folders if each == named or (named.isdigit() and _iteration(each) == int(named))]
+    return _like_the_named(folder, parent, names[0] if names else named, _rank_files)
 
 
 def huggingface(folder: Folder, reader: Reader) -> str:
@@ -346,7 +354,7 @@ def _behind_pointer(folder: Folder, pointer: FileEntry | None, reader: Reader, n
         return f"{name} beside it, which {writer} writes last"
     wanted = number_of(named)
     step = number_of(folder.name)
-    if folder.name == named or (name == MEGATRON_POINTER and wanted is not None and step == wanted):
+    if folder.name == named or (name == MEGATRON_POINTER and named.isdigit() and _iteration(folder.name) == wanted):
         newest = folder.modified_ns
         return (
             f"{name} is older than its files: it is being written again"
@@ -358,6 +366,35 @@ def _behind_pointer(folder: Folder, pointer: FileEntry | None, reader: Reader, n
     if folder.modified_ns > pointer.modified_ns:
         return f"{name} names {named} and is older than its files"
     return ""
+
+
+def _like_the_named(folder: Folder, parent: Folder, named: str, files: Callable[[Folder], set[str]]) -> str:
+    """Compare a folder with the one that a pointer file names, which is known to be finished."""
+    reference = parent.folders.get(named)
+    if reference is folder:
+        return ""
+    if reference is None:
+        return f"proof: {named}, which is finished for sure, is not there to be compared with"
+    lacks = sorted(files(reference) - files(folder))
+    if lacks:
+        return f"{lacks[0]} and {len(lacks) - 1} more that {named} has"
+    more = sorted(files(folder) - files(reference))
+    return f"proof: {named} does not have {more[0]}, so nothing tells how many there are" if more else ""
+
+
+def _states(folder: Folder) -> set[str]:
+    return {name for name in folder.files if name.endswith("_states.pt")}
+
+
+def _rank_files(folder: Folder) -> set[str]:
+    return {
+        f"{name}/{file}" for name, inner in folder.folders.items() if _MEGATRON_RANK.match(name) for file in inner.files
+    }
+
+
+def _iteration(name: str) -> int | None:
+    found = _ITERATION.match(name)
+    return int(found.group(1)) if found else None
 
 
 def _written_after(last: FileEntry, others: Iterable[FileEntry], name: str) -> str:

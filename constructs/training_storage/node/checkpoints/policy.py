@@ -85,12 +85,17 @@ class _Series:
         last: bool,
         suspect: AbstractSet[str],
     ) -> None:
-        self.checkpoints = checkpoints
+        # What was complete once is complete as long as its files are the same: what told so may be gone by now, such as
+        # a pointer file that a restart has set back.
+        self.checkpoints = [
+            replace(each, complete=True, missing="") if not each.complete and _name(each) in ledger.numbers else each
+            for each in checkpoints
+        ]
         self.policy = policy
         self.now_ns = now_ns
         self.asked = asked
         self.before = ledger
-        self.complete = [each for each in checkpoints if each.complete]
+        self.complete = [each for each in self.checkpoints if each.complete]
         self.trusted = [each for each in records if record_key(each.path, each.fingerprint) not in suspect]
         self.records = {(each.path, each.fingerprint): each for each in records}
         self.proven = {(each.path, each.fingerprint) for each in self.trusted}
@@ -190,10 +195,7 @@ class _Series:
             if each.layout == checkpoint.layout and checkpoint.modified_ns < each.modified_ns <= self.now_ns
         ]
         prune = False
-        number = self.before.numbers.get(_name(checkpoint))
-        if number is not None:
-            because = f"it was complete as number {number}, and its files are still the same"
-        elif checkpoint.path in self.asked:
+        if checkpoint.path in self.asked:
             because = "asked for, but a half-written one is never promoted"
         elif checkpoint.path in self.before.pruning:
             # What had to be in the lake before its first file went may be lost there by now: that is looked at first.
