@@ -17,7 +17,6 @@ from training_storage.cli import checkpoints as command
 from training_storage.cli import main
 from training_storage.node import agent
 from training_storage.operations import aws as operations_aws
-from training_storage.operations import node_commands
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -60,8 +59,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
         def client(self, service: str, **_given: Any) -> Any:
             return made.aws(service)
 
+    monkeypatch.setattr("time.sleep", made.aws.sleep)
     monkeypatch.setattr(operations_aws, "make_session", lambda _region, _profile: Session())
-    monkeypatch.setattr(node_commands.time, "sleep", made.aws.sleep)
     return made
 
 
