@@ -421,3 +421,34 @@ def test_an_interrupted_removal_never_leaves_a_complete_checkpoint(kind: str) ->
     for each in order:
         tree.remove(each.path)
         assert [left.path for left in find_checkpoints(tree) if left.complete] == []
+
+
+# -- what killed jobs leave behind newer ones
+
+
+def test_deepspeed_folder_of_a_killed_job_is_never_complete_by_a_later_save() -> None:
+    left = zero("r/global_step400", ranks=3)
+    whole = zero("r/global_step500", ranks=4)
+    tree = MemoryTree().write(NOW, left).write(NOW, {**whole, "r/latest": "global_step500"})
+    assert (
+        "zero_pp_rank_3_mp_rank_00_optim_states.pt and 0 more that global_step500 has"
+        in find_checkpoints(tree)[0].missing
+    )
+    for name in zero("r/global_step400"):
+        if "optim" in name:
+            tree.remove(name)
+    tree.remove("r/global_step400/bf16_zero_pp_rank_2_mp_rank_00_optim_states.pt")
+    assert "zero_pp_rank_0" in find_checkpoints(tree)[0].missing
+    more = MemoryTree().write(NOW, zero("r/global_step400", ranks=8))
+    more.write(NOW, {**whole, "r/latest": "global_step500"})
+    assert "nothing tells how many there are" in find_checkpoints(more)[0].missing
+    gone = MemoryTree().write(NOW, zero("r/global_step400")).write(NOW, {"r/latest": "global_step500"})
+    assert "global_step500, which is finished for sure, is not there" in only(gone).missing
+
+
+def test_megatron_folder_of_a_killed_job_is_never_complete_by_a_later_save() -> None:
+    tree = MemoryTree().write(NOW, legacy("r/iter_0000100", ranks=1)).write(NOW, legacy("r/iter_0000200"))
+    tree.write(NOW, {"r/latest_checkpointed_iteration.txt": "200"})
+    found = find_checkpoints(tree)
+    assert [each.complete for each in found] == [False, True]
+    assert "mp_rank_01/model_optim_rng.pt" in found[0].missing
