@@ -13,7 +13,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from training_storage.emulator import hsm, world
 from training_storage.emulator.errors import EmulatorError
+from training_storage.emulator.lazy_reads import FILES
 from training_storage.emulator.process import DEFAULT_ACCOUNT
 from training_storage.emulator.session import DEFAULT_REGION, emulator
 
@@ -30,9 +32,12 @@ EXIT_NOT_EXECUTABLE = 126
 _PROXIES = {"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "FTP_PROXY"}
 _FORWARDED = ("SIGTERM", "SIGHUP", "SIGINT", "SIGQUIT")
 _SHOWN_FAILURES = 5
+_SETTLE_S = 1.0
 
 
-def environment(caller: Mapping[str, str], *, url: str, region: str, folder: Path) -> dict[str, str]:
+def environment(
+    caller: Mapping[str, str], *, url: str, region: str, folder: Path, files: Path | None = None
+) -> dict[str, str]:
     """Return the environment for a command: the caller's, without its AWS and proxy settings, with the emulator's.
 
     Args:
@@ -40,6 +45,7 @@ def environment(caller: Mapping[str, str], *, url: str, region: str, folder: Pat
         url: Endpoint of the emulator, on 127.0.0.1.
         region: Region for AWS_REGION and AWS_DEFAULT_REGION.
         folder: A folder for empty configuration files and for what the CDK remembers.
+        files: Folder with one folder for each Lustre file system; where it lies is in ``FILES``.
     """
     kept = {
         name: value
@@ -67,6 +73,8 @@ def environment(caller: Mapping[str, str], *, url: str, region: str, folder: Pat
         "NO_PROXY": "127.0.0.1,localhost",
         "no_proxy": "127.0.0.1,localhost",
     }
+    if files is not None:
+        ours[FILES] = str(files)
     # The CDK looks for news and newer versions on the internet unless it is told not to.
     quiet = {"CDK_NOTICES": "false", "CDK_DISABLE_VERSION_CHECK": "true", "CDK_DISABLE_CLI_TELEMETRY": "true"}
     return {**quiet, **kept, **ours}
@@ -141,7 +149,9 @@ def run_command(command: Sequence[str], *, account: str = DEFAULT_ACCOUNT, regio
     """Run one command against an emulator of its own, and return its exit code.
 
     The emulator starts empty on a free loopback port and ends with the command. A command that was ended by a signal
-    gives 128 and the signal's number, as in a shell.
+    gives 128 and the signal's number, as in a shell. Files of Lustre file systems lie below the folder that
+    ``TRAINING_STORAGE_EMULATOR_FILES`` names for the command, a folder with its id for each; tasks and links act on
+    them by themselves.
 
     Args:
         command: Program and arguments.
@@ -161,9 +171,11 @@ def run_command(command: Sequence[str], *, account: str = DEFAULT_ACCOUNT, regio
         tempfile.TemporaryDirectory(prefix="training-storage-") as name,
     ):
         server = aws.server
-        variables = environment(_caller(), url=server.url, region=region, folder=Path(name))
+        files = world.current().folder / hsm.FILES
+        variables = environment(_caller(), url=server.url, region=region, folder=Path(name), files=files)
         child = _Child()
-        with _forwarding(child):
+        # nobody here says when FSx has done what it does by itself
+        with _forwarding(child), aws.settling_all(each=_SETTLE_S):
             try:
                 process = child.start(command, variables)
             except FileNotFoundError:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from training_storage.emulator import _moto
 from training_storage.emulator.errors import EmulatorError, StackEvent, StackFailedError
+from training_storage.emulator.operation import Operation
 from training_storage.emulator.process import DEFAULT_ACCOUNT, corrected_moto, own_settings
 from training_storage.emulator.storage import Storage
 from training_storage.emulator.world import surroundings
@@ -71,7 +72,7 @@ class Stack:
         return {name: item for name, item in self._resources.items() if item.cf_resource_type == resource_type}
 
 
-class Emulator(Storage):
+class Emulator(Storage, Operation):
     """The emulated AWS of this process; made by ``emulator()``.
 
     Attributes:

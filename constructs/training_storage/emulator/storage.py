@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from training_storage.emulator import world
@@ -13,7 +12,6 @@ from training_storage.emulator.errors import EmulatorError
 
 if TYPE_CHECKING:
     from training_storage.emulator.file_system import EmulatedFileSystem
-    from training_storage.emulator.node import EmulatedNode
 
 
 class Storage:
@@ -26,11 +24,6 @@ class Storage:
 
     account: str
     region: str
-
-    if TYPE_CHECKING:
-
-        def client(self, service: str, *, region: str | None = None, account: str | None = None) -> Any:
-            """Return a boto3 client; see ``Emulator``."""
 
     def file_system(self, file_system_id: str, *, region: str | None = None) -> EmulatedFileSystem:
         """Return the files of an emulated Lustre file system.
@@ -45,48 +38,6 @@ class Storage:
         from training_storage.emulator.file_system import EmulatedFileSystem
 
         return EmulatedFileSystem(self._fsx(file_system_id, region), file_system_id)
-
-    def node(self, instance_id: str, *, region: str | None = None) -> EmulatedNode:
-        """Return what stands for an instance: a root folder, and commands that run in it.
-
-        Args:
-            instance_id: An instance that runs, or did.
-            region: Region; the emulator's when left out.
-
-        Raises:
-            EmulatorError: There is no such instance.
-        """
-        found = next((node for node in self.nodes(region=region, all_states=True) if node.id == instance_id), None)
-        if found is None:
-            raise EmulatorError(f"there is no instance {instance_id}")
-        return found
-
-    def nodes(
-        self, tags: Mapping[str, str] | None = None, *, region: str | None = None, all_states: bool = False
-    ) -> list[EmulatedNode]:
-        """Return the nodes of all running instances, in the order in which they started.
-
-        Args:
-            tags: Only instances with these tags.
-            region: Region; the emulator's when left out.
-            all_states: Whether instances that stopped are among them.
-        """
-        from moto.ec2.models import ec2_backends
-
-        from training_storage.emulator.services import instances
-
-        found = list(instances.nodes(ec2_backends[self.account][region or self.region]).values())
-        return [node for node in found if (all_states or node.alive) and (tags or {}).items() <= node.tags.items()]
-
-    def on_instance(self, callback: Callable[[EmulatedNode], None]) -> None:
-        """Call a function with the node of each instance that starts from now on; that is where a test installs agents.
-
-        Args:
-            callback: Called before the call that starts the instance returns.
-        """
-        from training_storage.emulator.services import instances
-
-        instances.callbacks().append(callback)
 
     def settle(self, file_system_id: str, *, region: str | None = None) -> list[str]:
         """Do what FSx does by itself after a while: finish tasks that are not held, export and import by the links.
@@ -115,19 +66,29 @@ class Storage:
         Raises:
             EmulatorError: There is no such file system.
         """
-        files, stop = self.file_system(file_system_id, region=region), threading.Event()
+        files = self.file_system(file_system_id, region=region)
+        with _again_and_again(files.settle, each):
+            yield
+
+    @contextmanager
+    def settling_all(self, *, each: float = 1.0) -> Iterator[None]:
+        """Settle all file systems again and again in the background, also those that come later.
+
+        Args:
+            each: Seconds between two rounds.
+        """
+        from moto.fsx.models import fsx_backends
+
+        from training_storage.emulator.file_system import EmulatedFileSystem
 
         def rounds() -> None:
-            while not stop.wait(each):
-                files.settle()
+            for account in list(fsx_backends.values()):
+                for backend in list(account.values()):
+                    for file_system_id in list(backend.file_systems):
+                        EmulatedFileSystem(backend, file_system_id).settle()
 
-        thread = threading.Thread(target=rounds, name="settling", daemon=True)
-        thread.start()
-        try:
+        with _again_and_again(rounds, each):
             yield
-        finally:
-            stop.set()
-            thread.join(timeout=10)
 
     def task_files(self, file_system_id: str, *, total: int, failed: int = 0, region: str | None = None) -> None:
         """Say how many files later data repository tasks on a file system report, and how many of them fail.
@@ -190,32 +151,6 @@ class Storage:
         behaviour = self._behaviour(file_system_id, region)
         behaviour.looks, behaviour.seconds = looks, seconds
 
-    def advance(self, seconds: float) -> None:
-        """Let time pass for FSx, metrics, new objects, functions and nodes: code there sees it in ``time.time``.
-
-        A Wait state of a state machine does so by itself, instead of waiting.
-
-        Args:
-            seconds: How much.
-        """
-        world.advance(seconds)
-
-    def now(self) -> float:
-        """Return the emulator's time, seconds since 1970: the real one and what ``advance`` added."""
-        return world.now()
-
-    @property
-    def metrics_lag(self) -> float:
-        """How old a minute is, in seconds after its end, when CloudWatch has its datapoint of a file system.
-
-        Below zero, minutes are known before they are over.
-        """
-        return world.current().metrics_lag
-
-    @metrics_lag.setter
-    def metrics_lag(self, seconds: float) -> None:
-        world.current().metrics_lag = seconds
-
     def record_io(
         self,
         file_system_id: str,
@@ -258,56 +193,6 @@ class Storage:
 
         moment = world.now() if at is None else at
         fsx_metrics.record(self._fsx(file_system_id, region), file_system_id, name, value, moment)
-
-    def fire_schedule(self, name: str, *, group: str = "default", region: str | None = None) -> Any:
-        """Do what EventBridge Scheduler does when the time of a schedule has come; nothing fires by the clock.
-
-        Args:
-            name: Name of the schedule.
-            group: Its group.
-            region: Region; the emulator's when left out.
-
-        Returns:
-            What the target answered: the task, or the execution that was started.
-
-        Raises:
-            EmulatorError: There is no such schedule, or it is switched off.
-            ClientError: The target refused, as it would have answered Scheduler.
-        """
-        from training_storage.emulator.services import events
-
-        return events.fire_schedule(self.account, region or self.region, name, group)
-
-    def set_alarm_state(self, name: str, state: str = "ALARM", *, region: str | None = None) -> None:
-        """Change an alarm, and start what rules of EventBridge name for it; no alarm looks at its metric.
-
-        Args:
-            name: Name of the alarm.
-            state: ``ALARM``, ``OK`` or ``INSUFFICIENT_DATA``.
-            region: Region; the emulator's when left out.
-        """
-        cloudwatch = self.client("cloudwatch", region=region)
-        cloudwatch.set_alarm_state(AlarmName=name, StateValue=state, StateReason="a test says so")
-
-    def finished(self, execution_arn: str, *, timeout: float = 60.0, region: str | None = None) -> dict[str, Any]:
-        """Wait for the end of an execution of a state machine; return its description.
-
-        Args:
-            execution_arn: The execution.
-            timeout: Seconds of real time.
-            region: Region; the emulator's when left out.
-
-        Raises:
-            EmulatorError: It still runs.
-        """
-        machines, deadline = self.client("stepfunctions", region=region), time.monotonic() + timeout
-        while True:
-            found: dict[str, Any] = machines.describe_execution(executionArn=execution_arn)
-            if found["status"] != "RUNNING":
-                return found
-            if time.monotonic() > deadline:
-                raise EmulatorError(f"{execution_arn} still runs after {timeout:g} s")
-            time.sleep(0.02)
 
     def _behaviour(self, file_system_id: str, region: str | None) -> Any:
         from training_storage.emulator.services import fsx_repository
@@ -390,3 +275,22 @@ class Storage:
         if not found:
             raise EmulatorError(f"there is no S3 Files file system {file_system_id}")
         found[0].pending_exports[key] = count
+
+
+@contextmanager
+def _again_and_again(action: Callable[[], Any], each: float) -> Iterator[None]:
+    stop = threading.Event()
+
+    def rounds() -> None:
+        while not stop.wait(each):
+            # a file that goes, or a file system, while it is looked at; the next round sees it as it is then
+            with suppress(OSError, KeyError, RuntimeError):
+                action()
+
+    thread = threading.Thread(target=rounds, name="settling", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(timeout=10)
