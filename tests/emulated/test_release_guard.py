@@ -75,11 +75,15 @@ def make_node(stack: cdk.Stack, vpc: ec2.Vpc, system: LustreFileSystem) -> ec2.C
     return node
 
 
-def app_of(app: cdk.App, *, broken: bool = False, node: bool = False, guard: bool = True) -> str:
+def app_of(app: cdk.App, *, broken: bool = False, node: bool = False, guard: bool = True, system: bool = True) -> str:
     stack = cdk.Stack(app, "run-hot", env=cdk.Environment(region="us-east-1"))
     vpc = ec2.Vpc(stack, "Vpc", max_azs=1, nat_gateways=0, restrict_default_security_group=False)
     lake = DataLake(stack, "Lake", encryption="s3")
-    system = LustreFileSystem(
+    cdk.CfnOutput(stack, "LakeName", value=lake.bucket_name)
+    if not system:
+        ReleaseGuard(stack, "Guard", file_system=None, data_lake=lake, workload_name="run")
+        return app.synth().directory
+    hot = LustreFileSystem(
         stack,
         "FileSystem",
         vpc=vpc,
@@ -87,18 +91,17 @@ def app_of(app: cdk.App, *, broken: bool = False, node: bool = False, guard: boo
         storage_capacity_gib=1200,
         removal_policy=cdk.RemovalPolicy.DESTROY,
     )
-    cdk.CfnOutput(stack, "LakeName", value=lake.bucket_name)
-    cdk.CfnOutput(stack, "FileSystemId", value=system.file_system_id)
+    cdk.CfnOutput(stack, "FileSystemId", value=hot.file_system_id)
     if guard:
-        made = ReleaseGuard(stack, "Guard", file_system=system, data_lake=lake, workload_name="run")
+        made = ReleaseGuard(stack, "Guard", file_system=hot, data_lake=lake, workload_name="run")
         if broken:
             refused = s3.CfnBucket(stack, "Broken", bucket_name="broken-bucket")
             refused.add_property_override("Unknown", 1)
             refused.node.add_dependency(made)
             if node:
-                refused.node.add_dependency(make_node(stack, vpc, system))
+                refused.node.add_dependency(make_node(stack, vpc, hot))
     # Added last, and still deleted after the guard.
-    system.add_link("Link", file_system_path="/datasets", bucket=lake, bucket_prefix="datasets/")
+    hot.add_link("Link", file_system_path="/datasets", bucket=lake, bucket_prefix="datasets/")
     return app.synth().directory
 
 
@@ -209,6 +212,20 @@ def test_a_failed_create_that_was_written_to_is_not_taken_back(
     newest = max(buckets, key=lambda each: each["CreationDate"])["Name"]
     Hot(account, {"FileSystemId": kept[0], "LakeName": newest}).proof(kind="override", by="me", reason="it is over")
     account.destroy("run-hot")
+
+
+def test_an_update_that_takes_an_unproven_file_system_out_is_taken_back(
+    hot: Hot, make_app: Callable[[], cdk.App]
+) -> None:
+    hot.aged()
+    hot.written()
+    with pytest.raises(StackFailedError, match="UPDATE_ROLLBACK_COMPLETE"):
+        hot.aws.deploy_assembly(app_of(make_app(), system=False))
+    assert hot.file_systems() == [hot.file_system_id]
+    hot.aws.advance(10 * MINUTE)
+    hot.proof()
+    hot.aws.deploy_assembly(app_of(make_app(), system=False))
+    assert hot.file_systems() == []
 
 
 def test_taking_the_guard_out_deletes_nothing(hot: Hot, make_app: Callable[[], cdk.App]) -> None:

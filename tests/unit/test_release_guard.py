@@ -397,6 +397,36 @@ def test_a_guard_that_can_look_is_made(world: World, kind: str) -> None:
     }
 
 
+@pytest.mark.parametrize("state", ["UPDATE_IN_PROGRESS", "UPDATE_ROLLBACK_IN_PROGRESS"])
+@pytest.mark.parametrize(("after", "asks"), [("", True), ("Other", True), ("System", False)])
+def test_an_update_that_would_delete_the_file_system_fails_first(
+    world: World, after: str, asks: bool, state: str
+) -> None:
+    world.written()
+    world.state = state
+    there = {"FileSystemId": world.id, "LogicalId": "System", "Workload": "small", "LakeBucket": LAKE}
+    # Under its own logical id it is replaced, and CloudFormation keeps what it replaces.
+    new = world.fsx.make(world.fsx.systems[world.id]["directory"], []) if after else ""
+    given = {
+        "OldResourceProperties": there,
+        "ResourceProperties": there | {"FileSystemId": new, "LogicalId": after},
+    }
+    answer = world.request("Update", **given)
+    assert answer["Status"] == ("FAILED" if asks else "SUCCESS")
+    if asks:
+        assert f"{world.id} is kept: it was last written to at" in answer["Reason"]
+        world.sleep(20 * MINUTE)
+        world.proven()
+        assert world.request("Update", **given)["Status"] == "SUCCESS"
+
+
+def test_a_guard_without_a_file_system_stands_in_nobodys_way(world: World) -> None:
+    nothing = {"FileSystemId": "", "LogicalId": "", "Workload": "small", "LakeBucket": LAKE}
+    for kind in ("Create", "Update", "Delete"):
+        answer = world.request(kind, ResourceProperties=nothing, OldResourceProperties=nothing)
+        assert (answer["Status"], answer["Reason"]) == ("SUCCESS", "there is no file system to guard")
+
+
 class Denied:
     """An ``Aws`` that one service is closed in, until some moment."""
 

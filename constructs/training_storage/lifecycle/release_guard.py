@@ -12,7 +12,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from training_storage import _nag
-from training_storage._arguments import TEXT, Kind, misfits
+from training_storage._arguments import TEXT, Kind, misfits, optional
 from training_storage.errors import Problem, ValidationError
 from training_storage.lifecycle._code import RUNTIME, node_code
 from training_storage.lifecycle._names import LAKE, name_problems
@@ -38,8 +38,10 @@ class ReleaseGuard(Construct):
     be looked up keeps the file system. It answers within minutes and exports nothing: that is what the command
     ``training-storage release`` does.
 
-    An update that takes guard or file system out of the template is not a delete of the stack: the guard goes with it
-    and holds nothing. Deploy ``removal_policy=RETAIN`` first where the file system is to stay.
+    An update that takes the file system out of the template deletes it too, after everything else is updated. A guard
+    that stays in the template is told of it before, asks the same question, and fails the update where a delete would
+    fail: a stack whose file system may come and go with its workload keeps its guard, with ``file_system=None`` where
+    there is none now. A guard that is itself taken out holds nothing.
 
     Example::
 
@@ -48,7 +50,8 @@ class ReleaseGuard(Construct):
     Args:
         scope: Parent, in the stack of the file system.
         construct_id: Id in the parent.
-        file_system: The file system, made in this app with RemovalPolicy DESTROY; one that stays needs no guard.
+        file_system: The file system, made in this app with RemovalPolicy DESTROY; one that stays needs no guard. None:
+            there is none now, and one that an earlier deploy made here is not deleted without a proof.
         data_lake: The lake that proofs lie in.
         workload_name: The workload's name, which proofs and the command carry.
 
@@ -67,20 +70,20 @@ class ReleaseGuard(Construct):
         scope: Construct,
         construct_id: str,
         *,
-        file_system: LustreFileSystem,
+        file_system: LustreFileSystem | None,
         data_lake: DataLake,
         workload_name: str,
     ) -> None:
         where = f"{scope.node.path}/{construct_id}".lstrip("/")
         problems = misfits(
             {
-                "file_system": (file_system, _FILE_SYSTEM),
+                "file_system": (file_system, optional(_FILE_SYSTEM)),
                 "data_lake": (data_lake, LAKE),
                 "workload_name": (workload_name, TEXT),
             }
         )
         problems += [replace(each, path="workload_name") for each in name_problems(workload_name)]
-        if not problems:
+        if not problems and file_system is not None:
             problems += _unguarded(scope, file_system)
         if problems:
             raise ValidationError(problems, where=where)
@@ -111,13 +114,14 @@ class ReleaseGuard(Construct):
             service_token=self.function.function_arn,
             service_timeout=_LONGEST_WAIT,
             properties={
-                "FileSystemId": file_system.file_system_id,
+                "FileSystemId": "" if file_system is None else file_system.file_system_id,
+                "LogicalId": "" if file_system is None else cdk.Stack.of(self).get_logical_id(file_system.resource),
                 "LakeBucket": data_lake.bucket_name,
                 "Workload": workload_name,
             },
         )
         # What the call needs goes after it, and so does all that it guards, with links that are added later.
-        self.resource.node.add_dependency(file_system, role, self.log_group)
+        self.resource.node.add_dependency(role, self.log_group, *([] if file_system is None else [file_system]))
         _nag.acknowledge(
             role,
             "IAM5[Resource::*]",
@@ -125,12 +129,24 @@ class ReleaseGuard(Construct):
             "reference)",
         )
 
-    def _let_look(self, role: iam.Role, file_system: LustreFileSystem, lake: DataLake) -> None:
-        id_ = file_system.file_system_id
+    def _let_look(self, role: iam.Role, file_system: LustreFileSystem | None, lake: DataLake) -> None:
+        # Rights are updated before the guard is asked about a file system that the template no longer has.
+        id_ = "fs-*" if file_system is None else file_system.file_system_id
         keys = [places.proof_key(id_), places.survey_key(id_), places.status_key(id_)]
+        if file_system is None:
+            for key in keys:
+                _nag.acknowledge(
+                    role,
+                    _nag.wildcard(cdk.Stack.of(self), lake.bucket.arn_for_objects(key)),
+                    "The id of a file system that an earlier deploy made is not known; these are three keys of each",
+                )
         for actions, resources, conditions in (
             (["s3:GetObject"], [lake.bucket.arn_for_objects(key) for key in keys], None),
-            (["s3:ListBucket"], [lake.bucket_arn], {"StringEquals": {"s3:prefix": keys}}),
+            (
+                ["s3:ListBucket"],
+                [lake.bucket_arn],
+                {"StringEquals" if file_system is not None else "StringLike": {"s3:prefix": keys}},
+            ),
             (["cloudformation:DescribeStacks"], [cdk.Stack.of(self).stack_id], None),
             (["cloudwatch:GetMetricData", "fsx:DescribeFileSystems"], ["*"], None),
         ):

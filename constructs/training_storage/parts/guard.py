@@ -13,7 +13,9 @@ from training_storage.tiers import DataLake, LustreFileSystem
 def make_release_guard(
     scope: Construct, construct_id: str, plan: Plan, *, storage: HotStorage, data_lake: DataLake
 ) -> ReleaseGuard | None:
-    """Make the guard of a plan; None where its stack would delete no file system, or the workload wants no guard.
+    """Make the guard of a plan; None where the file system stays, or the workload wants no guard.
+
+    A plan without a file system of ours has one too: the plan before may have had one, which the update would delete.
 
     Args:
         scope: Parent, in the stack of the file system.
@@ -22,8 +24,7 @@ def make_release_guard(
         storage: What stands between lake and fleet.
         data_lake: The lake that proofs lie in.
     """
-    if not isinstance(storage.file_system, LustreFileSystem) or not plan.workload.has_guard:
+    ours = storage.file_system if isinstance(storage.file_system, LustreFileSystem) else None
+    if not plan.workload.lifecycle.guard or (ours is not None and not plan.workload.has_guard):
         return None
-    return ReleaseGuard(
-        scope, construct_id, file_system=storage.file_system, data_lake=data_lake, workload_name=plan.name
-    )
+    return ReleaseGuard(scope, construct_id, file_system=ours, data_lake=data_lake, workload_name=plan.name)

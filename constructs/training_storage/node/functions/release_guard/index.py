@@ -1,8 +1,9 @@
 """Stands in front of a file system while its stack is being deleted: without a proof the delete fails, and says why.
 
 CloudFormation calls it as a custom resource that waits for the file system and its links, and so is deleted before
-them. Create and Update only look whether a later Delete will be able to look. It exports nothing, deletes nothing, and
-answers within minutes in every case.
+them. An update that takes the file system out of the template is asked the same question. Otherwise Create and Update
+only look whether a later Delete will be able to look. It exports nothing, deletes nothing, and answers within minutes
+in every case.
 """
 
 from __future__ import annotations
@@ -61,8 +62,14 @@ def handler(
 def _outcome(
     event: dict[str, Any], aws: Aws, clock: Callable[[], float], sleep: Callable[[float], None]
 ) -> tuple[str, str]:
-    given = event["ResourceProperties"]
-    asked = guard.Asked(given["FileSystemId"], given["Workload"], given["LakeBucket"])
+    asked = _asked(event["ResourceProperties"])
+    if event["RequestType"] == "Update":
+        before = event.get("OldResourceProperties") or {}
+        if before.get("LogicalId") and before["LogicalId"] != event["ResourceProperties"].get("LogicalId"):
+            # The update will delete it: only what is replaced under its own name is kept by CloudFormation.
+            return _decided(aws, _asked(before), clock, sleep)
+    if not asked.file_system_id:
+        return "SUCCESS", "there is no file system to guard"
     if event["RequestType"] != "Delete":
         return _check(event, aws, asked, clock, sleep)
     state = state_of(aws, event["StackId"])
@@ -70,6 +77,16 @@ def _outcome(
         return "SUCCESS", f"the guard goes and {asked.file_system_id} is not its concern: its stack is {state}"
     if event.get("PhysicalResourceId") == NEVER_STOOD and state == "ROLLBACK_IN_PROGRESS":
         return "SUCCESS", "the guard never stood: the creation that failed with it is taken back"
+    return _decided(aws, asked, clock, sleep)
+
+
+def _asked(given: dict[str, Any]) -> guard.Asked:
+    return guard.Asked(given["FileSystemId"], given["Workload"], given["LakeBucket"])
+
+
+def _decided(
+    aws: Aws, asked: guard.Asked, clock: Callable[[], float], sleep: Callable[[float], None]
+) -> tuple[str, str]:
     said = guard.decide(aws, asked, clock=clock, sleep=sleep)
     if said.override is not None:
         _LOG.warning("override: %s", json.dumps(said.override.to_dict(), sort_keys=True))
@@ -100,6 +117,6 @@ def _doubt(event: dict[str, Any], aws: Aws, asked: guard.Asked, clock: Callable[
     try:
         guard.check_rights(aws, asked, clock=clock)
         state_of(aws, event["StackId"])
-    except Exception as error:  # noqa: BLE001 - whatever it is, a Delete would meet it too
+    except Exception as error:  # whatever it is, a Delete would meet it too
         return str(error)
     return ""
