@@ -191,6 +191,15 @@ def test_a_folder_under_a_link_to_another_bucket_is_read_there(app: cdk.App) -> 
     assert {each["Action"] for each in reading} == {"s3:GetObject"}
 
 
+def test_what_reaches_the_nodes_is_the_agent_and_no_function(app: cdk.App) -> None:
+    made = Made(app, given())
+    assert made.storage.scripts.s3_object_key
+    (asset,) = [path for path in Path(app.outdir).glob("asset.*") if (path / "bootstrap").is_dir()]
+    names = {path.relative_to(asset).as_posix() for path in asset.rglob("*") if path.is_file()}
+    assert {"agent.py", "bootstrap/bootstrap.sh", "bootstrap/agent.sh", "commands/run.py", "__init__.py"} <= names
+    assert not [name for name in names if name.startswith("functions") or "__pycache__" in name]
+
+
 def test_the_timer_runs_only_with_a_policy_and_where_it_is_wanted(app: cdk.App) -> None:
     agent = Made(app, given()).storage.agent
     assert agent is not None

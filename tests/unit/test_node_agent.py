@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import json
 import os
@@ -267,3 +268,20 @@ def test_what_was_done_in_part_is_answered_with_the_failure(
     shown = capsys.readouterr()
     assert json.loads(shown.out.partition("\n")[2]) == {"promoted": 1}
     assert shown.err == "error: one of two is not in S3\n"
+
+
+def test_what_is_shipped_to_nodes_is_python_3_9() -> None:
+    room = Path(agent.__file__).parent
+    files = [path for path in room.rglob("*.py") if "functions" not in path.relative_to(room).parts]
+    assert len(files) > 20
+    for path in files:
+        tree = ast.parse(path.read_text(encoding="utf-8"), feature_version=(3, 9))
+        # Annotations are text then, so that newer ones do no harm.
+        lines = {node.module for node in tree.body if isinstance(node, ast.ImportFrom)}
+        assert "__future__" in lines or not tree.body[1:], path
+        for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+            newer = {"zip": {"strict"}, "dataclass": {"kw_only", "slots"}, "field": {"kw_only"}}
+            name = call.func.id if isinstance(call.func, ast.Name) else ""
+            assert not newer.get(name, set()) & {str(key.arg) for key in call.keywords}, path
+        names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        assert not names & {"aiter", "anext", "EncodingWarning", "ExceptionGroup"}, path
