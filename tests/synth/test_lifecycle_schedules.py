@@ -217,26 +217,35 @@ def test_a_moment_and_paths_are_looked_at(stack: cdk.Stack, options: dict[str, A
 # ---- from a workload file
 
 
-def test_a_workload_file_asks_for_all_of_it() -> None:
-    made = synthesize(
-        {
-            "name": "small",
-            "region": "us-east-1",
-            "availability_zone_id": "use1-az6",
-            "compute": {"instance_type": "p5en.48xlarge", "instance_count": 20},
-            "dataset": {"size": "10 TB", "average_file_size": "100 MB"},
-            "lifecycle": {
-                "release_data_after": "7d",
-                "release_data_when_free_below": 0.1,
-                "release_when_idle_for": "12h",
-                "preload_at": "2030-12-01T06:00:00Z",
-            },
-        }
-    )
+EVERYTHING: dict[str, Any] = {
+    "name": "small",
+    "region": "us-east-1",
+    "availability_zone_id": "use1-az6",
+    "compute": {"instance_type": "p5en.48xlarge", "instance_count": 20},
+    "dataset": {"size": "10 TB", "average_file_size": "100 MB"},
+    "lifecycle": {
+        "release_data_after": "7d",
+        "release_data_when_free_below": 0.1,
+        "release_when_idle_for": "12h",
+        "preload_at": "2030-12-01T06:00:00Z",
+    },
+}
+
+
+def test_a_workload_file_asks_for_all_of_it_and_outside_eyes_find_nothing() -> None:
+    import cdk_nag
+
+    def add(app: cdk.App) -> None:
+        cdk.Validations.of(app).add_plugins(cdk_nag.AwsSolutionsChecks(app))
+
+    made = synthesize(EVERYTHING, prepare=add)
     names = {each["Properties"]["Name"] for each in made.of("small-hot", SCHEDULE).values()}
     assert names == {"small-release-data", "small-release-when-idle", "small-preload"}
     machines = made.of("small-hot", "AWS::StepFunctions::StateMachine").values()
     assert {each["Properties"]["StateMachineName"] for each in machines} == {"small-free-space", "small-preload"}
+    report = json.loads((made.folder / "validation-report.json").read_text(encoding="utf-8"))
+    (nag,) = [part for part in report["pluginReports"] if part["pluginName"] == "AwsSolutions"]
+    assert [violation["ruleName"] for violation in nag["violations"]] == []
 
 
 def test_a_workload_file_that_asks_for_nothing_gets_nothing() -> None:

@@ -212,9 +212,11 @@ EXISTING: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_what_is_there_already_is_in_no_stack() -> None:
+def test_what_is_there_already_is_in_no_stack_and_the_lake_holds_the_release_alone() -> None:
     found = deployment(planned(EXISTING))
-    assert [stack.name for stack in found.stacks] == [None, None, None, "example-compute", "example-monitoring"]
+    made = ["example-lake", None, None, "example-compute", "example-monitoring"]
+    assert [stack.name for stack in found.stacks] == made
+    assert [part.title for part in found.stacks[0].parts if not part.is_there] == ["Release"]
     names = ("a-lake-of-this-test", "fs-0123456789abcdef0", "vpc-0123456789abcdef0")
     for stack, name in zip(found.stacks, names, strict=False):
         assert stack.parts[0].is_there

@@ -135,7 +135,9 @@ def _lake(plan: Plan) -> Stack:
     bucket, prefix = dataset_source(plan.workload)
     if bucket is not None:
         parts.append(Part(title="Data set", lines=(Line(f"s3://{bucket}/{prefix}", "name"),), is_there=True))
-    return Stack(place="lake", name=None if given else f"{plan.name}-lake", life=_KEPT, parts=tuple(parts))
+    proves = Line("proves that a run is in S3, and deletes it")
+    parts.append(Part(title="Release", lines=(Line(f"{plan.name}-release", "name"), proves)))
+    return Stack(place="lake", name=f"{plan.name}-lake", life=_KEPT, parts=tuple(parts))
 
 
 def _hot_parts(plan: Plan) -> Iterator[Part]:
