@@ -20,6 +20,9 @@ What it shows:
 - Order is sane: a resource that needs another finds it; deletes run the other way round; a failing resource rolls the
   stack back with its reason; an update touches what changed and nothing else; what is retained is still there.
 - Code runs: Python Lambda handlers (as processes), custom resources, state machines.
+- Files of Lustre file systems are real files in a directory (``aws.file_system(id).path``): data repository tasks,
+  links and ``lfs`` on nodes move them to the emulated S3 and back, and write the reports of what failed.
+- Instances are nodes (``aws.node(id)``): a root folder, the mount, and Run Command that really runs commands there.
 - Storage behaves: directory buckets open sessions, refuse what S3 refuses for them and are deleted only when they are
   empty; S3 Files looks at its bucket and its role and waits for exports; FSx refuses links and deletes as it does.
 
@@ -35,12 +38,16 @@ What it cannot show:
 - That IAM permits. No policy is enforced, for callers, roles and handlers alike. Two services look at policies as they
   do on AWS, because nothing works without: S3 Files at its role, the lifecycle of a directory bucket at the bucket's.
 - That anything is fast, has capacity, boots, or mounts: EFA, Lustre, Mountpoint and machine images do not exist here.
-  Instances of an Auto Scaling group are records; no creation signal is waited for; nothing takes time.
+  An instance runs no user data and is not isolated: its root is a folder, and ``aws.on_instance`` installs what user
+  data would have. No creation signal is waited for.
 - That types which only their registry schema describes exist in their service: they live in their stack and no describe
   call shows them.
-- That schedules and event rules fire. Start what they would start.
-- That time passes, or that data moves between a file system and its bucket. A test says what has happened:
-  ``expire_objects``, ``set_pending_exports``, ``task_files``.
+- That schedules, event rules and alarms fire by themselves: ``fire_schedule`` and ``set_alarm_state`` do it. An event
+  starts state machines and functions only.
+- That time passes: ``advance`` lets it, and a wait in a state machine does so instead of waiting. What FSx does by
+  itself happens when a test says ``settle``; what is to fail, ``fail_files``, ``fail_task`` and ``hold_tasks``; what
+  clients read and wrote, ``record_io``; see docs/emulator.md. Others are ``expire_objects`` and
+  ``set_pending_exports``; ``task_files`` lets tasks report counts without touching files.
 - In which order a directory bucket lists its objects: here it is always the same, there it is none.
 
 Names are loaded when they are used: importing this package loads neither moto nor boto3.
