@@ -152,7 +152,7 @@ def a_random_life(tmp_path: Path, seed: int) -> None:
     shutil.rmtree(tmp_path / str(seed))
 
 
-@pytest.mark.parametrize("block", range(5))
+@pytest.mark.parametrize("block", range(3))
 def test_random_lives(tmp_path: Path, block: int) -> None:
     for seed in range(block * 60, (block + 1) * 60):
         a_random_life(tmp_path, seed)

@@ -152,6 +152,17 @@ def test_a_part_that_was_written_again_is_left_alone(fleet: Fleet) -> None:
     assert "run1/step-4" in fleet.on_disks()
 
 
+def test_a_run_that_may_not_prune_serves_no_removal(fleet: Fleet) -> None:
+    fleet.round()
+    assert fleet.on("i-1").pruned  # and the order is written
+    held = sorted(each for each in fleet.roots["i-2"].rglob("*.distcp"))
+    assert len(held) == 6
+    fleet.on("i-2", prune=False)
+    assert sorted(fleet.roots["i-2"].rglob("*.distcp")) == held
+    fleet.on("i-2")
+    assert len(list(fleet.roots["i-2"].rglob("*.distcp"))) == 4
+
+
 def test_fault_by_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lake_module, "WORKERS", 1)
     for seed in range(25):

@@ -152,8 +152,13 @@ def open_orders(desk: Desk) -> list[Order]:
 # -- every node
 
 
-def serve(desk: Desk) -> Served:
+def serve(desk: Desk, *, promote: bool = True, prune: bool = True) -> Served:
     """Do this node's part of every open order.
+
+    Args:
+        desk: This node.
+        promote: Upload what was asked for.
+        prune: Remove what was let go.
 
     Returns:
         What it did; what goes wrong with one order stops no other.
@@ -163,7 +168,8 @@ def serve(desk: Desk) -> Served:
     """
     served = Served()
     for order in open_orders(desk):
-        _serve(desk, order, served)
+        if prune if order.body["act"] == "prune" else promote:
+            _serve(desk, order, served)
     return served
 
 
@@ -255,7 +261,7 @@ def _remove_own(desk: Desk, order: Order) -> dict[str, Any] | None:
             desk.put(key, receipt)
         elif receipt["fingerprint"] != own.fingerprint:
             raise Kept(f"{path} changed after {desk.node} had uploaded it; it is kept")
-        if order.body["due"]:
+        if order.body["due"] or receipt["files"]:
             _still_in_lake(desk, order)
         remove_folder(tree, own)
     desk.put(

@@ -184,8 +184,8 @@ def release(desk: Desk, verdicts: Sequence[Verdict], known: Sequence[Record], ch
         if not verdict.prune or not checkpoint.complete:
             continue
         check()
-        if verdict.due:
-            proof = proofs.get((checkpoint.path, checkpoint.fingerprint))
+        proof = proofs.get((checkpoint.path, checkpoint.fingerprint))
+        if verdict.due or proof is not None:
             wrong = ["there is no record of it"] if proof is None else verify(desk.aws, desk.settings, proof)
             if wrong:
                 errors.append(f"{checkpoint.path} is kept: {wrong[0]}")

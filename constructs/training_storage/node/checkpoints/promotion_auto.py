@@ -22,8 +22,10 @@ def wait_for_export(job: Job) -> Sums:
     """
     end = job.clock() + PATIENCE_S
     best: tuple[int, float] | None = None
+    wrong: dict[str, str] | None = None
     while True:
-        wrong = prove(job, job.checkpoint.files, {})[1]
+        if wrong is None or wrong:  # what was proven once is proven again at the end, not on each look at the queue
+            wrong = prove(job, job.checkpoint.files, {})[1]
         age = queue_age(job) if not wrong else None
         if not wrong and not age:
             return {}

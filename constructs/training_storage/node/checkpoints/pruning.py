@@ -113,13 +113,16 @@ class Pruner:
 
     def _look_once_more(self, verdict: Verdict, record: Record | None, ledger: Ledger) -> None:
         checkpoint = verdict.checkpoint
-        if verdict.due:
-            if record is None:
-                raise Kept(f"{checkpoint.path} is due ({verdict.due}) and nothing proves that it is in the lake")
+        if verdict.due and record is None:
+            raise Kept(f"{checkpoint.path} is due ({verdict.due}) and nothing proves that it is in the lake")
+        if record is not None:  # also of one that is not due any more: somebody may rely on it
             wrong = verify(self._aws, self._settings, record)
             if wrong:
                 more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-                raise Kept(f"{checkpoint.path} is kept: what was promoted is no longer in the lake: {wrong[0]}{more}")
+                fix = "" if verdict.due else "; fix: promote it again by hand"
+                raise Kept(
+                    f"{checkpoint.path} is kept: what was promoted is no longer in the lake: {wrong[0]}{more}{fix}"
+                )
         fresh = find_checkpoints(Below(self._tree, checkpoint.series))
         now = self._decide(fresh, ledger).by_path().get(checkpoint.path)
         if now is None or now.checkpoint.fingerprint != checkpoint.fingerprint:
@@ -225,7 +228,7 @@ class Pruner:
         body = {
             "path": checkpoint.path,
             "fingerprint": checkpoint.fingerprint,
-            "record": None if record is None or not verdict.due else encode(record).decode(),
+            "record": None if record is None else encode(record).decode(),
             "files": [[each.path, each.size, each.modified_ns, each.etag] for each in order],
         }
         self._aws("s3").put_object(

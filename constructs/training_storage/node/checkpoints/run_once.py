@@ -74,7 +74,7 @@ def run_once(
         return run.result
     spread = orders.is_spread(settings)
     if spread:
-        run.guarded(lambda: run.serve(since_ns))
+        run.guarded(lambda: run.serve(since_ns, promote=promote, prune=prune))
         if not any(each.complete for each in run.found()):
             run.result.elected = False  # only a node that sees something complete can lead
             return run.result
@@ -130,6 +130,7 @@ class _Run:
         self._suspect: frozenset[str] = frozenset()
         self._verdicts: list[Verdict] = []
         self._gone: set[str] = set()
+        self._decided = False
         self._seen: list[Checkpoint] | None = None
 
     # -- guards
@@ -203,7 +204,7 @@ class _Run:
             self.result.errors += [
                 f"{key}: {wrong[0]}"
                 + (f" and {len(wrong) - 1} more" if len(wrong) > 1 else "")
-                + "; it is promoted again"
+                + "; it counts as not promoted"
                 for key, wrong in sorted(found.items())
                 if wrong
             ]
@@ -251,6 +252,10 @@ class _Run:
             self.settings, node=self.node, written_at=self.clock(), verdicts=left, errors=self.result.errors
         )
         told_["waiting"] = list(self.result.waiting)
+        if not self._decided:
+            # Nothing was seen, which is not the same as nothing there: what the run before saw stays.
+            before = status.read(self.aws, self.settings.lake_bucket, self.settings.hot_tier_id) or {}
+            told_.update({key: before[key] for key in ("checkpoints", "unsaved") if key in before})
         self.check()
         status.write(self.aws, self.settings, told_)
 
@@ -293,7 +298,7 @@ class _Run:
 
     def _note(self, decision: Decision) -> None:
         """Take a decision over, and write its ledgers before anything is done."""
-        self._verdicts = list(decision.verdicts)
+        self._verdicts, self._decided = list(decision.verdicts), True
         for series, ledger in decision.ledgers.items():
             before = self._ledgers.get(series)
             # A removal that is still open stays in the ledger, also where its folder is in the trash.
@@ -366,9 +371,9 @@ class _Run:
 
     # -- local disks of several nodes
 
-    def serve(self, since_ns: int | None) -> None:
+    def serve(self, since_ns: int | None, *, promote: bool = False, prune: bool = False) -> None:
         """Do this node's part of what the elected one has ordered."""
-        served = orders.serve(self._desk(since_ns))
+        served = orders.serve(self._desk(since_ns), promote=promote, prune=prune)
         self.result.errors += served.errors
         self.result.pruned += served.pruned
         self._gone |= {each["path"] for each in served.pruned}
@@ -382,7 +387,7 @@ class _Run:
         desk = self._desk(since_ns)
         if promote:
             orders_lead.ask(desk, self._verdicts, self.check)
-            self.serve(since_ns)
+            self.serve(since_ns, promote=True)
             led = orders_lead.collect(desk, self._verdicts, self.check)
             self.result.errors += led.errors
             for record in led.records:
@@ -394,5 +399,5 @@ class _Run:
             self._note(self._decide(self.found(), self._ledgers))
         if prune:
             self.result.errors += orders_lead.release(desk, self._verdicts, self._records, self.check)
-            self.serve(since_ns)
+            self.serve(since_ns, prune=True)
         self.result.waiting = orders_lead.close(desk, self._verdicts, self.check)
