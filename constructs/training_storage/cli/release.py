@@ -28,7 +28,7 @@ example: training-storage release vision-small-files --dry-run
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments."""
     parser.add_argument("name", metavar="NAME", help="workload name, the prefix of its stacks")
-    parser.add_argument("--dry-run", action="store_true", help="only look: nothing is exported, started or deleted")
+    parser.add_argument("--dry-run", action="store_true", help="only look: nothing is exported or deleted")
     parser.add_argument("--yes", action="store_true", help="delete what is proven without asking")
     parser.add_argument(
         "--leave",
@@ -58,8 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     if wrong := [path for path in arguments.leave if not path.startswith("/")]:
         raise UsageError(f"--leave {wrong[0]}: a path of the hot tier starts with /", program=program)
     from training_storage.cli.render_release import Asking, Progress, as_text
-    from training_storage.operations.aws import make_session
-    from training_storage.operations.node_commands import clients
+    from training_storage.operations.aws import clients, make_session
     from training_storage.operations.release import release
     from training_storage.operations.release_abandon import abandon
 

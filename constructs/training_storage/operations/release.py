@@ -92,7 +92,7 @@ def release(
         aws: Clients.
         name: The workload's name.
         region: Region of the clients.
-        dry_run: Only look: nothing is exported, no node is started, nothing is deleted.
+        dry_run: Only look: nothing is exported or deleted. A storage node is started where no node is there to look.
         leave: Paths that are left behind on purpose.
         confirm: Asked with the proof; what it denies is not deleted.
         on_start: Called with the action of each execution, and whether it was joined.

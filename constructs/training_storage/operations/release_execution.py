@@ -183,7 +183,7 @@ def _look(aws: Aws, arn: str) -> Look | None:
         events = aws("stepfunctions").get_execution_history(
             executionArn=arn, reverseOrder=True, maxResults=25, includeExecutionData=True
         )["events"]
-    for event in events:
+    for event in sorted(events, key=lambda each: -int(each.get("id", 0))):
         entered = event.get("stateEnteredEventDetails")
         if entered is None:
             continue
