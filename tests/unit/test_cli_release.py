@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit._release import RELEASED, World
 from training_storage.cli.app import main
-from training_storage.operations import aws, node_commands
+from training_storage.operations import aws
 from training_storage.operations.release import release
 from training_storage.operations.release_abandon import abandon
 
@@ -39,7 +39,7 @@ class Terminal(io.StringIO):
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World(prove=PROVEN, release=RELEASED)
     monkeypatch.setattr(aws, "make_session", lambda *_: Session())
-    monkeypatch.setattr(node_commands, "clients", lambda _: made)
+    monkeypatch.setattr(aws, "clients", lambda _: made)
     for function in (release, abandon):
         monkeypatch.setitem(function.__kwdefaults__ or {}, "poll_s", 0.0)
     monkeypatch.setattr(sys, "stdin", io.StringIO(""))
