@@ -6,14 +6,12 @@ checkpoint that is taken for a half-written one stays where it is, the other way
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Callable
+from collections.abc import Iterable
+from typing import Callable
 
+from .folders import Folder, Reader
 from .model import FileEntry
-from .tree import Tree
 
 MARKERS = ("COMPLETE", ".complete", "_SUCCESS", "DONE")
 METRICS = "metrics.json"
@@ -24,7 +22,7 @@ DEEPSPEED_POINTER = "latest"
 SKEW_NS = 2_000_000_000
 """Clocks of nodes that write one checkpoint together may differ by so much; nobody saves twice within that time."""
 
-_READ_LIMIT = 64 << 20
+_APART_NS = 300_000_000_000
 _SHARD = re.compile(r"__(\d+)_(\d+)\.distcp$")
 _MODEL_STATES = re.compile(r"^(?:zero_pp_rank_(\d+)_)?mp_rank_(\d+)(?:_\d+)?_model_states\.pt$")
 _OPTIMIZER_STATES = re.compile(r"zero_pp_rank_(\d+)_mp_rank_(\d+)(?:_\d+)?_optim_states\.pt$")
@@ -47,77 +45,7 @@ _ITERATION = re.compile(r"^iter_(\d+)$")
 _NUMBER = re.compile(r"(\d+)\D*$")
 
 
-class Folder:
-    """A folder with its own files and folders, as the walk saw them."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.name = path.rpartition("/")[2]
-        self.files: dict[str, FileEntry] = {}
-        self.folders: dict[str, Folder] = {}
-
-    def below(self) -> Iterator[FileEntry]:
-        """Yield all files at any depth."""
-        yield from self.files.values()
-        for each in self.folders.values():
-            yield from each.below()
-
-    def walk(self) -> Iterator[Folder]:
-        """Yield this folder and all below it."""
-        yield self
-        for each in self.folders.values():
-            yield from each.walk()
-
-    @property
-    def modified_ns(self) -> int:
-        """When its last file was written; 0 without files."""
-        return max((each.modified_ns for each in self.below()), default=0)
-
-
-class Reader:
-    """Small files of a tree, each read once; what is gone, too long or no text is None."""
-
-    def __init__(self, tree: Tree) -> None:
-        self._tree = tree
-        self._read: dict[str, bytes | None] = {}
-
-    def load(self, entries: Iterable[FileEntry]) -> None:
-        """Read many at once: over S3 one after another would take minutes."""
-        wanted = [each for each in entries if each.path not in self._read]
-        if len(wanted) < 8:
-            return
-        with ThreadPoolExecutor(max_workers=16) as pool:
-            for each, content in zip(wanted, pool.map(self._fetch, wanted)):
-                self._read[each.path] = content
-
-    def text(self, entry: FileEntry | None) -> str | None:
-        """Return what a file says, without spaces around it."""
-        if entry is None:
-            return None
-        if entry.path not in self._read:
-            self._read[entry.path] = self._fetch(entry)
-        content = self._read[entry.path]
-        try:
-            return None if content is None else content.decode("utf-8").strip()
-        except UnicodeDecodeError:
-            return None
-
-    def json(self, entry: FileEntry | None) -> dict[str, Any] | None:
-        """Return the JSON object in a file; None for everything else."""
-        text = self.text(entry)
-        try:
-            value = json.loads(text) if text else None
-        except (ValueError, RecursionError):
-            return None
-        return value if isinstance(value, dict) else None
-
-    def _fetch(self, entry: FileEntry) -> bytes | None:
-        if entry.size > _READ_LIMIT:
-            return None
-        try:
-            return self._tree.read(entry.path, _READ_LIMIT)
-        except (FileNotFoundError, NotADirectoryError):
-            return None
+_Parts = dict[str, FileEntry]
 
 
 def number_of(name: str) -> int | None:
@@ -368,27 +296,50 @@ def _behind_pointer(folder: Folder, pointer: FileEntry | None, reader: Reader, n
     return ""
 
 
-def _like_the_named(folder: Folder, parent: Folder, named: str, files: Callable[[Folder], set[str]]) -> str:
-    """Compare a folder with the one that a pointer file names, which is known to be finished."""
+def _like_the_named(folder: Folder, parent: Folder, named: str, parts: Callable[[Folder], _Parts]) -> str:
+    """Compare a folder with the one that a pointer file names, which is known to be finished.
+
+    One that was partly written again, before its job was killed, has files of two saves: of both sides of another
+    save, or much further apart than those of a finished one.
+    """
     reference = parent.folders.get(named)
     if reference is folder:
         return ""
     if reference is None:
         return f"proof: {named}, which is finished for sure, is not there to be compared with"
-    lacks = sorted(files(reference) - files(folder))
+    own, whole = parts(folder), parts(reference)
+    lacks = sorted(whole.keys() - own.keys())
     if lacks:
         return f"{lacks[0]} and {len(lacks) - 1} more that {named} has"
-    more = sorted(files(folder) - files(reference))
-    return f"proof: {named} does not have {more[0]}, so nothing tells how many there are" if more else ""
+    more = sorted(own.keys() - whole.keys())
+    if more:
+        return f"proof: {named} does not have {more[0]}, so nothing tells how many there are"
+    first, last = _span(own)
+    for name, other in parent.folders.items():
+        there = parts(other) if other is not folder else {}
+        if there and first < _span(there)[1] < last:
+            return f"files of one save: some are older and some newer than {name}"
+    usual = _span(whole)
+    if last - first > 10 * (usual[1] - usual[0]) + _APART_NS:
+        return f"files of one save: they were written {(last - first) / 1e9:.0f} s apart"
+    return ""
 
 
-def _states(folder: Folder) -> set[str]:
-    return {name for name in folder.files if name.endswith("_states.pt")}
+def _span(parts: _Parts) -> tuple[int, int]:
+    times = [each.modified_ns for each in parts.values()]
+    return min(times), max(times)
 
 
-def _rank_files(folder: Folder) -> set[str]:
+def _states(folder: Folder) -> _Parts:
+    return {name: each for name, each in folder.files.items() if name.endswith("_states.pt")}
+
+
+def _rank_files(folder: Folder) -> _Parts:
     return {
-        f"{name}/{file}" for name, inner in folder.folders.items() if _MEGATRON_RANK.match(name) for file in inner.files
+        f"{name}/{file}": each
+        for name, inner in folder.folders.items()
+        if _MEGATRON_RANK.match(name)
+        for file, each in inner.files.items()
     }
 
 

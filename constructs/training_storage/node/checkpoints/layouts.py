@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import Any
 
 from . import completeness
-from .completeness import DEEPSPEED_POINTER, MARKERS, MEGATRON_POINTER, METRICS, TRAINER_STATE, Folder, Reader
+from .completeness import DEEPSPEED_POINTER, MARKERS, MEGATRON_POINTER, METRICS, TRAINER_STATE
+from .folders import Folder, Reader
 from .model import Checkpoint, FileEntry
 from .tree import Tree
 
