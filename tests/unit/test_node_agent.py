@@ -285,3 +285,13 @@ def test_what_is_shipped_to_nodes_is_python_3_9() -> None:
             assert not newer.get(name, set()) & {str(key.arg) for key in call.keywords}, path
         names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
         assert not names & {"aiter", "anext", "EncodingWarning", "ExceptionGroup"}, path
+
+
+@pytest.mark.parametrize("name", agent.command_names())
+def test_no_argument_of_a_command_stands_in_the_way_of_the_frame(name: str) -> None:
+    parser = agent._parser([name])
+    (commands,) = [action for action in parser._actions if action.dest == "command"]
+    assert isinstance(commands.choices, dict)
+    taken = [action.dest for action in commands.choices[name]._actions]
+    assert not {"works", "command"} & set(taken)
+    assert len(taken) == len(set(taken))

@@ -208,7 +208,7 @@ def _run(given: list[str], settings: Settings, aws: Aws, desk: Desk) -> int:
 def _outcome(given: list[str], settings: Settings, aws: Aws, desk: Desk) -> tuple[str, int, Any, str]:
     try:
         arguments = _parser(given).parse_args(given)
-        answer = arguments.run(arguments, settings, aws, desk.progress)
+        answer = arguments.works(arguments, settings, aws, desk.progress)
     except Refusal as refusal:
         return "refused", REFUSED, None, str(refusal)
     except Failure as failure:
@@ -237,7 +237,7 @@ def _parser(given: list[str]) -> argparse.ArgumentParser:
         command = chosen.add_parser(name, help=module.HELP, description=module.HELP)
         command.add_argument("--command-id", default="", help="write answer and progress to the lake under this id")
         module.add_arguments(command)
-        command.set_defaults(run=module.run)
+        command.set_defaults(works=module.run)  # "run" is an option of survey and manifest
     return parser
 
 
