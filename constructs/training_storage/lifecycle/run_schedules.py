@@ -116,6 +116,8 @@ class PreloadSchedule(Construct):
 
     Example::
 
+        from datetime import datetime
+
         PreloadSchedule(
             self,
             "Preload",
