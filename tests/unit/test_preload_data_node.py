@@ -284,6 +284,10 @@ def test_shares_are_all_of_it_and_none_twice(node: Node) -> None:
 
 def test_nodes_find_their_share_by_their_place() -> None:
     assert Share.among("i-b", "i-a,i-b") == Share(2, 2)
+    # Nodes may have the file system in different places, and still share the files without a gap.
+    for number in range(20):
+        held = [Share(1, 2, "/fsx").holds(f"/fsx/a/{number}"), Share(2, 2, "/mnt/x").holds(f"/mnt/x/a/{number}")]
+        assert sorted(held) == [False, True]
 
 
 def test_lists(node: Node, agent_of: Any) -> None:

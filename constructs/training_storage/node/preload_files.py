@@ -45,15 +45,17 @@ class Found:
 
 @dataclass(frozen=True)
 class Share:
-    """This node's part of all files, by the CRC-32 of the path: no table, and the same on every node.
+    """This node's part of all files, by the CRC-32 of the path below the mount: no table, and the same on every node.
 
     Attributes:
         index: From 1.
         of: Number of shares.
+        mount: Where the file system lies on this node: others may have it elsewhere. Empty: paths are those of all.
     """
 
     index: int
     of: int
+    mount: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Share:
@@ -81,7 +83,8 @@ class Share:
 
     def holds(self, path: str) -> bool:
         """Return whether a path is in this share."""
-        return self.of == 1 or crc32(os.fsencode(path)) % self.of == self.index - 1
+        inner = path[len(self.mount) :] if self.mount and path.startswith(self.mount + "/") else path
+        return self.of == 1 or crc32(os.fsencode(inner)) % self.of == self.index - 1
 
 
 def below_mount(path: str, mount: str) -> str:

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import IO, Any, Callable
 
 from .. import hsm
@@ -64,6 +65,7 @@ def run(
         raise Refusal(f"{settings.mount} is not there: the file system is not mounted on this node (yet)")
     among = arguments.among
     share = Share.among(instance_id(), among) if among else Share.parse(arguments.share)
+    share = replace(share, mount=mount.rstrip("/"))
     with _source(arguments, settings, aws, mount) as source, _alone(progress):
         return preload(
             aws,
