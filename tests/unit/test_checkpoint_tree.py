@@ -189,3 +189,11 @@ def test_bucket_key_that_lies_twice_counts_where_it_belongs() -> None:
 def test_bucket_arguments(buckets: tuple[str, ...], prefix: str) -> None:
     with pytest.raises(ValueError, match="allowed"):
         BucketTree(FakeAws(), buckets, prefix)
+
+
+def test_the_benchmark_measures_what_it_says(tmp_path: Path) -> None:
+    from benchmarks.checkpoints import build, measure
+
+    build(tmp_path, checkpoints=20, files=200)
+    measured = measure(tmp_path, 1, checkpoints=20, files=200)
+    assert min(measured.find, measured.decide, measured.walk) > 0
