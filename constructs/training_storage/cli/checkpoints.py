@@ -105,8 +105,8 @@ def run(arguments: argparse.Namespace) -> int:
             )
     if arguments.action == "advise" and (arguments.failures is None) != (arguments.over is None):
         raise UsageError("--failures and --over go together: failures are counted over a time", program=_PROGRAM)
-    from training_storage.operations.aws import make_session
-    from training_storage.operations.node_commands import clients, find_lake
+    from training_storage.operations.aws import clients, make_session
+    from training_storage.operations.deployment import find_lake
 
     session = make_session(arguments.region, arguments.profile)
     aws, lake = clients(session), find_lake(session, arguments.name)

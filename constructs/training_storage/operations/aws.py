@@ -55,7 +55,8 @@ def clients(session: Session) -> Aws:
 
     @cache
     def client(service: str) -> Any:
-        return session.client(service, config=CLIENT_CONFIG)  # type: ignore[call-overload]  # one name for all services
+        with aws_errors("CreateClient"):
+            return session.client(service, config=CLIENT_CONFIG)  # type: ignore[call-overload]  # any service's name
 
     return client
 

@@ -10,12 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from training_storage.errors import RefusedError
 from training_storage.node import calls
 from training_storage.node.run_command import LONGEST_S, NodeAnswer, online_nodes, running_nodes
-from training_storage.operations.aws import CLIENT_CONFIG, aws_errors
-from training_storage.operations.deployment import DATA_LAKE_BUCKET_NAME, stack_outputs
+from training_storage.operations.aws import aws_errors
 
 if TYPE_CHECKING:
-    from boto3.session import Session
-
     from training_storage.node.aws import Aws
 
 LOOK_S: Final = 5.0
@@ -40,39 +37,6 @@ class NodeRun:
     def over(self) -> bool:
         """Whether nothing more will come."""
         return all(each.over for each in self.answers)
-
-
-def clients(session: Session) -> Aws:
-    """Return clients of a session in the form that the modules of ``node`` take."""
-    made: dict[str, Any] = {}
-
-    def client(service: str) -> Any:
-        if service not in made:
-            with aws_errors("CreateClient"):
-                made[service] = session.client(service, config=CLIENT_CONFIG)  # type: ignore[call-overload]  # any name
-        return made[service]
-
-    return client
-
-
-def find_lake(session: Session, name: str) -> str:
-    """Return the name of a workload's data lake.
-
-    Args:
-        session: Session of the account and region.
-        name: Workload name.
-
-    Raises:
-        RefusedError: Nothing is deployed under that name.
-        AwsError: AWS refused or failed.
-    """
-    outputs = (stack_outputs(session, f"{name}-lake") or {}) | (stack_outputs(session, f"{name}-hot") or {})
-    if DATA_LAKE_BUCKET_NAME not in outputs:
-        raise RefusedError(
-            f"neither stack {name}-lake nor {name}-hot in {session.region_name} has the output "
-            f"{DATA_LAKE_BUCKET_NAME}; fix: check the name, which stands in the workload file, and --region"
-        )
-    return outputs[DATA_LAKE_BUCKET_NAME]
 
 
 def choose_nodes(aws: Aws, name: str, most: int | None) -> tuple[str, ...]:

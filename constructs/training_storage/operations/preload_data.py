@@ -13,9 +13,9 @@ from training_storage.errors import Problem, RefusedError, ValidationError
 from training_storage.node import places, preload_steps
 from training_storage.node.preload_model import combine
 from training_storage.node.preload_reasons import is_path
-from training_storage.operations.aws import aws_errors
-from training_storage.operations.deployment import find_hot_tier
-from training_storage.operations.node_commands import LOOK_S, NodeRun, choose_nodes, clients, find_lake, run_on_nodes
+from training_storage.operations.aws import aws_errors, clients
+from training_storage.operations.deployment import find_hot_tier, find_lake
+from training_storage.operations.node_commands import LOOK_S, NodeRun, choose_nodes, run_on_nodes
 
 if TYPE_CHECKING:
     from boto3.session import Session
