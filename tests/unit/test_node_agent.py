@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import io
 import json
 import os
@@ -87,6 +88,18 @@ def test_answer_is_printed_without_a_command_id(
     command.run = lambda arguments, settings, aws, progress: {"name": settings.workload, "number": arguments.number}
     assert agent.main(["stub", "--number", "7"], aws=Lake()) == 0
     assert json.loads(capsys.readouterr().out) == {"name": "run1", "number": 7}
+
+
+@pytest.mark.parametrize("name", agent.command_names())
+def test_every_command_of_the_package_is_reached_with_its_own_options(
+    name: str, node: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An option may be called like anything that the agent keeps beside them, such as --run."""
+    module = importlib.import_module(f"training_storage.node.commands.{name}")
+    monkeypatch.setattr(module, "run", lambda *_: {"reached": name})
+    given = ["--run", "r-1"] if name in ("survey", "manifest") else []
+    assert agent.main([name, *given], aws=Lake()) == 0
+    assert json.loads(capsys.readouterr().out) == {"reached": name}
 
 
 @pytest.mark.parametrize("form", [["--command-id", "c1"], ["--command-id=c1"]])
