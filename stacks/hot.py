@@ -11,6 +11,7 @@ from stacks.lake import LakeStack
 from stacks.network import NetworkStack, given_network
 from stacks.objects import acknowledge_objects
 from stacks.schedules import add_schedules
+from training_storage.lifecycle.release_guard import ANY_KEYS, ANY_REASON
 from training_storage.parts import HotStorage, make_hot_storage, make_release_guard, make_storage_node
 from training_storage.planner.express import staging_command
 from training_storage.planner.model import Plan
@@ -37,6 +38,10 @@ class HotStack(cdk.Stack):
         self.release_guard = make_release_guard(
             self, "ReleaseGuard", plan, storage=self.storage, data_lake=self.data_lake
         )
+        if self.release_guard is not None and not isinstance(self.storage.file_system, LustreFileSystem):
+            acknowledge_objects(
+                self.release_guard, self.data_lake, lake, {key.rstrip("*"): ANY_REASON for key in ANY_KEYS}
+            )
         # Links and S3 Files need the lake's bucket policy and key policy too, not only the bucket they refer to.
         self.add_stack_dependency(lake)
         self._name_file_system(plan)

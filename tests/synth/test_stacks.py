@@ -149,6 +149,8 @@ def test_report_08_nothing_that_waits_gives_up_before_an_hour(name: str) -> None
     for template in example(name).templates.values():
         for value in template["Resources"].values():
             properties = value.get("Properties", {})
+            if value["Type"] == "Custom::ReleaseGuard":
+                continue  # it waits for nothing that takes long, and is to say so soon
             assert not value["Type"].startswith("Custom::") or float(properties.get("ServiceTimeout", 3600)) >= 3600
 
 
@@ -291,7 +293,8 @@ def test_intelligent_tiering_is_made_as_it_is_planned_and_without_links(
     assert configuration["ThroughputCapacity"] == planned_.throughput_capacity_mb_per_s
     assert configuration["DataReadCacheConfiguration"] == cache
     assert configuration["MetadataConfiguration"] == {"Mode": "USER_PROVISIONED", "Iops": planned_.metadata_iops}
-    assert file_system["DeletionPolicy"] == "Retain"
+    assert file_system["DeletionPolicy"] == "Delete"
+    assert len(made.of("small-hot", "Custom::ReleaseGuard")) == 1
     assert made.all("AWS::FSx::DataRepositoryAssociation") == []
 
 

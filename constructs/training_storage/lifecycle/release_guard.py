@@ -16,6 +16,7 @@ from training_storage._arguments import TEXT, Kind, misfits, optional
 from training_storage.errors import Problem, ValidationError
 from training_storage.lifecycle._code import RUNTIME, node_code
 from training_storage.lifecycle._names import LAKE, name_problems
+from training_storage.lifecycle._waits import wait_for_policy
 from training_storage.node import places
 from training_storage.tiers import DataLake, ImportedLustreFileSystem, LustreFileSystem
 
@@ -23,6 +24,12 @@ _FILE_SYSTEM: Final = Kind(
     allowed="a LustreFileSystem",
     fits=lambda value: isinstance(value, LustreFileSystem | ImportedLustreFileSystem),
     fix="LustreFileSystem(..., removal_policy=cdk.RemovalPolicy.DESTROY)",
+)
+ANY_KEYS: Final = (f"{places.RELEASES}fs-*", f"{places.STATUS}fs-*")
+"""Keys of whichever file system an earlier deploy made."""
+
+ANY_REASON: Final = (
+    "The id of a file system that an earlier deploy made is not known; these keys are ours, and are read"
 )
 _LONGEST_RUN: Final = cdk.Duration.minutes(10)
 _LONGEST_WAIT: Final = cdk.Duration.minutes(12)
@@ -120,8 +127,12 @@ class ReleaseGuard(Construct):
                 "Workload": workload_name,
             },
         )
-        # What the call needs goes after it, and so does all that it guards, with links that are added later.
-        self.resource.node.add_dependency(role, self.log_group, *([] if file_system is None else [file_system]))
+        wait_for_policy(self.function, role)
+        # What the last call needs goes after it, and so does what it guards: it refers to the file system, whose group
+        # and rules go after that.
+        self.resource.node.add_dependency(role, self.log_group)
+        if file_system is not None:
+            file_system.wait_for_links(self.resource)
         _nag.acknowledge(
             role,
             "IAM5[Resource::*]",
@@ -131,28 +142,23 @@ class ReleaseGuard(Construct):
 
     def _let_look(self, role: iam.Role, file_system: LustreFileSystem | None, lake: DataLake) -> None:
         # Rights are updated before the guard is asked about a file system that the template no longer has.
-        id_ = "fs-*" if file_system is None else file_system.file_system_id
-        keys = [places.proof_key(id_), places.survey_key(id_), places.status_key(id_)]
-        if file_system is None:
-            for key in keys:
-                _nag.acknowledge(
-                    role,
-                    _nag.wildcard(cdk.Stack.of(self), lake.bucket.arn_for_objects(key)),
-                    "The id of a file system that an earlier deploy made is not known; these are three keys of each",
-                )
+        keys = list(ANY_KEYS)
+        if file_system is not None:
+            id_ = file_system.file_system_id
+            keys = [places.proof_key(id_), places.survey_key(id_), places.status_key(id_)]
+        listing = {"StringLike" if file_system is None else "StringEquals": {"s3:prefix": keys}}
         for actions, resources, conditions in (
             (["s3:GetObject"], [lake.bucket.arn_for_objects(key) for key in keys], None),
-            (
-                ["s3:ListBucket"],
-                [lake.bucket_arn],
-                {"StringEquals" if file_system is not None else "StringLike": {"s3:prefix": keys}},
-            ),
+            (["s3:ListBucket"], [lake.bucket_arn], listing),
             (["cloudformation:DescribeStacks"], [cdk.Stack.of(self).stack_id], None),
             (["cloudwatch:GetMetricData", "fsx:DescribeFileSystems"], ["*"], None),
         ):
             role.add_to_policy(iam.PolicyStatement(actions=actions, resources=resources, conditions=conditions))
         if lake.encryption_key is not None:
             role.add_to_policy(iam.PolicyStatement(actions=["kms:Decrypt"], resources=[lake.encryption_key.key_arn]))
+        for key in ANY_KEYS if file_system is None else ():
+            arn = lake.bucket.arn_for_objects(key)
+            _nag.acknowledge(role, _nag.wildcard(cdk.Stack.of(self), arn), ANY_REASON)
 
 
 def _unguarded(scope: Construct, file_system: LustreFileSystem | ImportedLustreFileSystem) -> list[Problem]:

@@ -63,6 +63,7 @@ class LustreFileSystemBase(Construct):
         self._upstream: Final = upstream
         self._client_rules: dict[str, tuple[cdk.CfnResource, ...]] = {}
         self._links: list[DataRepositoryAssociation] = []
+        self._after_links: list[Construct] = []
         self._link_settings: tuple[LinkSettings, ...] = existing_links
         if settings.file_system_type_version == "2.10":
             _warnings.warn(
@@ -124,6 +125,18 @@ class LustreFileSystemBase(Construct):
     def _take_link(self, link: DataRepositoryAssociation, settings: LinkSettings) -> None:
         self._links.append(link)
         self._link_settings += (settings,)
+        for resource in self._after_links:
+            resource.node.add_dependency(link)
+
+    def wait_for_links(self, resource: Construct) -> None:
+        """Let a resource be made after every link, also those that are added later, and so be deleted before them.
+
+        Args:
+            resource: What waits.
+        """
+        self._after_links.append(resource)
+        for link in self._links:
+            resource.node.add_dependency(link)
 
     # -- clients
 
