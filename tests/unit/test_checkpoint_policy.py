@@ -349,7 +349,7 @@ def test_a_number_of_a_record_is_never_given_twice() -> None:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 def test_whatever_lies_there_the_rules_hold(data: st.DataObject) -> None:
     policy = Policy(
         data.draw(st.integers(1, 4)),

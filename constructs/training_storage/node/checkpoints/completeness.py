@@ -76,7 +76,7 @@ def dcp(folder: Folder) -> str:
     lacks = _gap(parts)
     if lacks is not None:
         return f"shards of rank {lacks} (__{lacks}_N.distcp)"
-    for rank in sorted(parts):
+    for rank in sorted(rank for rank, numbers in parts.items() if max(numbers) >= len(numbers)):
         lacks = _gap(parts[rank])
         if lacks is not None:
             return f"shard __{rank}_{lacks}.distcp"
@@ -349,7 +349,8 @@ def _iteration(name: str) -> int | None:
 
 
 def _written_after(last: FileEntry, others: Iterable[FileEntry], name: str) -> str:
-    newer = next((each for each in others if each.modified_ns > last.modified_ns + SKEW_NS), None)
+    limit = last.modified_ns + SKEW_NS
+    newer = next((each for each in others if each.modified_ns > limit), None)
     if newer is None:
         return ""
     return (

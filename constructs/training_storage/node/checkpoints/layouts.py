@@ -127,7 +127,8 @@ def _grow(files: Iterable[FileEntry]) -> tuple[Folder, list[FileEntry], int]:
         if path != last:
             last, current = path, folder_of(path)
         current.files[name] = entry
-        newest = max(newest, entry.modified_ns)
+        if entry.modified_ns > newest:
+            newest = entry.modified_ns
         if name in _READ or (name in MARKERS and entry.size):
             small.append(entry)
     return root, small, newest
