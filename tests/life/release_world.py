@@ -38,6 +38,8 @@ class World:
     """
 
     def __init__(self, root: Path, *, exports: bool = False, links: bool = True, fleet: int = 0) -> None:
+        self.waits: list[str] = []
+        """What a release said of each of its waits."""
         self.root = root
         self.aws = FakeAws()
         self.node_aws: Any = self.aws
@@ -189,6 +191,7 @@ class World:
                 state = self._tried(step, state, aws or self.aws, tries)
                 if state["status"] != "again":
                     break
+                self.waits.append(state["waiting_for"])
                 self.aws.sleep(state["wait"])
             else:
                 raise AssertionError(f"{step} never ends: {state}")

@@ -50,6 +50,20 @@ def test_steps_are_the_states_of_the_machine() -> None:
     assert states["StartAt"] == next(iter(STEPS))
 
 
+def test_what_is_waited_for_is_no_refusal() -> None:
+    """While there is time left, nobody is told that something is over, or what to do then."""
+    with world() as made:
+        made.fill()
+        made.train("checkpoints/run1/late.json")
+        assert made.release()["status"] == "done"
+        assert any("it has to be quiet for 3 minutes" in each for each in made.waits)
+        assert f"stack {NAME}-hot is being deleted" in made.waits
+        for each in made.waits:
+            assert each
+            assert "run the release again" not in each.lower()
+            assert "more than" not in each
+
+
 # -- field report 19: a file system cannot be deleted while a data task is running or cancelling
 
 

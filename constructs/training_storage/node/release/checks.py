@@ -285,6 +285,7 @@ def still(ctx: Context, since: float, needed: float, fix: str) -> None:
             METRICS_S,
             f"CloudWatch has no datapoints of DataWriteBytes of {ctx.hot_tier_id} from {utc(since)} to {utc(needed)}: "
             "whether somebody wrote is not known, and without that nothing is deleted. Run the release again",
+            now="CloudWatch does not know the last minutes yet",
         )
 
 
@@ -310,6 +311,8 @@ def calm(ctx: Context) -> None:
             "training job, "
             "and run the release again",
             [f"writes to {ctx.hot_tier_id} until {utc(seen.last_write)}"],
+            now=f"{human(seen.write_bytes)} were written until {utc(seen.last_write)}; it has to be quiet for "
+            f"{QUIET_S / 60:.0f} minutes",
         )
     first = ctx.state.setdefault("since", {}).setdefault("looked", now)
     if seen.known_until is None or seen.known_until < first:
@@ -320,6 +323,7 @@ def calm(ctx: Context) -> None:
             f"CloudWatch has no datapoints of DataWriteBytes of {ctx.hot_tier_id}: whether somebody writes is not "
             "known, "
             "and without that nothing is deleted. Run the release again",
+            now="CloudWatch does not know the last minutes yet",
         )
 
 

@@ -94,7 +94,9 @@ class Context:
         """Whether a proof that still holds was given, so that only deleting is left."""
         return bool(self.state.get("proven"))
 
-    def wait(self, name: str, seconds: float, limit: float, text: str, blocking: Iterable[Any] = ()) -> None:
+    def wait(
+        self, name: str, seconds: float, limit: float, text: str, blocking: Iterable[Any] = (), *, now: str = ""
+    ) -> None:
         """Ask for another look, until a limit has passed since the first of them.
 
         Args:
@@ -103,6 +105,8 @@ class Context:
             limit: How long in all.
             text: The refusal when that is over.
             blocking: What blocks.
+            now: What is waited for, in words, while there is time. Left out: ``text``, where it is true from the first
+                look on.
 
         Raises:
             Again: There is time left.
@@ -112,7 +116,7 @@ class Context:
         first = since.setdefault(name, self.clock())
         if self.clock() - first >= limit:
             raise Refused(text, blocking)
-        raise Again(seconds, text)
+        raise Again(seconds, now or text)
 
     def read(self, key: str) -> dict[str, Any] | None:
         """Return a JSON object of the lake; None where there is none."""

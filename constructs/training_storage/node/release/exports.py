@@ -46,6 +46,7 @@ def export(ctx: Context) -> None:
                 QUEUE_S,
                 f"the export queue of {ctx.hot_tier_id} is not empty after a day: the oldest file has waited "
                 f"{age:,.0f} s",
+                now=f"the oldest file of the export queue has waited for {age:,.0f} s",
             )
 
 
@@ -63,7 +64,7 @@ def _one_task(ctx: Context, survey: dict[str, Any], paths: list[str]) -> None:
             _wait_for_other(ctx, running)
         else:
             state["task"] = _start(ctx, survey, paths[number * PATHS : (number + 1) * PATHS], token)
-            raise Again(15)
+            raise Again(15, f"export task {state['task']} begins")
     task = ctx.aws("fsx").describe_data_repository_tasks(TaskIds=[state["task"]])["DataRepositoryTasks"][0]
     name = f"export task {task['TaskId']}"
     if task["Lifecycle"] in RUNNING:
@@ -72,7 +73,12 @@ def _one_task(ctx: Context, survey: dict[str, Any], paths: list[str]) -> None:
             key: counts[key] for key in ("TotalCount", "SucceededCount", "FailedCount") if key in counts
         }
         ctx.wait(
-            task["TaskId"], 30, LONGEST_S, f"{name} does not end; see it in FSx, and run the release again", [name]
+            task["TaskId"],
+            30,
+            LONGEST_S,
+            f"{name} does not end; see it in FSx, and run the release again",
+            [name],
+            now=f"{name} has done {counts.get('SucceededCount') or 0:,} files",
         )
     failed = int((task.get("Status") or {}).get("FailedCount") or 0)
     if task["Lifecycle"] != "SUCCEEDED" or failed:
@@ -112,7 +118,8 @@ def _start(ctx: Context, survey: dict[str, Any], paths: list[str], token: str) -
         )
     except Exception as error:
         if code_of(error) == _BUSY:
-            ctx.wait("busy", 30, LONGEST_S, f"another task of {ctx.hot_tier_id} does not end")
+            told = f"another task of {ctx.hot_tier_id}"
+            ctx.wait("busy", 30, LONGEST_S, f"{told} does not end", now=f"{told} runs")
         if code_of(error) == "BadRequest":
             raise Refused(f"FSx does not export {', '.join(paths[:5])}: {error}", paths) from None
         raise
@@ -130,7 +137,8 @@ def _wait_for_other(ctx: Context, running: list[dict[str, Any]]) -> None:
             "cancels no task: wait for its end, then run the release again",
             named,
         )
-    ctx.wait("earlier", 30, LONGEST_S, "the export task of an earlier release does not end", [running[0]["TaskId"]])
+    told = "the export task of an earlier release"
+    ctx.wait("earlier", 30, LONGEST_S, f"{told} does not end", [running[0]["TaskId"]], now=f"{told} runs")
 
 
 def _tag(task: dict[str, Any]) -> str:

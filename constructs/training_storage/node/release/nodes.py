@@ -55,6 +55,7 @@ def have_node(ctx: Context) -> None:
         "the "
         "group and the node's console output, and run the release again",
         [storage_node(ctx)],
+        now=f"the storage node {storage_node(ctx)} starts",
     )
 
 
@@ -102,7 +103,7 @@ def command(ctx: Context, name: str, argv: Sequence[str], nodes: Sequence[str] =
             raise
         commands[name] = {"id": command_id, "ssm": sent, "nodes": where}
         tries[name] = number
-        raise Again(5)
+        raise Again(5, f"`agent {argv[0]}` begins on {', '.join(where[:3])}")
     answers = poll(ctx.aws, ctx.lake, held["id"], held["ssm"], held["nodes"])
     refused = [each for each in answers if each.state == "refused"]
     if refused:
@@ -126,7 +127,14 @@ def command(ctx: Context, name: str, argv: Sequence[str], nodes: Sequence[str] =
         figures = next((each.progress for each in answers if each.progress), None)
         if figures:
             ctx.state["progress"] = figures
-        ctx.wait(name, 15, LONGEST_COMMAND_S, f"`agent {argv[0]}` does not end; run the release again", held["nodes"])
+        ctx.wait(
+            name,
+            15,
+            LONGEST_COMMAND_S,
+            f"`agent {argv[0]}` does not end; run the release again",
+            held["nodes"],
+            now=f"`agent {argv[0]}` runs on {', '.join(held['nodes'][:3])}",
+        )
     del commands[name]
     ctx.state.pop("progress", None)
     return [each.answer or {} for each in answers]

@@ -78,6 +78,7 @@ def delete(ctx: Context, part: str) -> None:
         f"stack {name} is {status} for more than {LONGEST_S / 3600:.0f} hours; see its events, and run the release "
         "again",
         [name],
+        now=f"stack {name} is being deleted",
     )
 
 
