@@ -244,9 +244,9 @@ class Life(RuleBasedStateMachine):
         finally:
             self.left = -1
 
-    @rule()
-    def agent_looks(self) -> None:
-        self.look()
+    @rule(refused=st.booleans())
+    def agent_looks(self, refused: bool) -> None:
+        self.look(refused=refused)
 
     def tick(self) -> None:
         if self.left == 0:
@@ -274,12 +274,13 @@ class Life(RuleBasedStateMachine):
         assert not any(each.due or each.number for each in decision.verdicts if not each.checkpoint.complete)
         return decision
 
-    def look(self, asked: frozenset[str] = frozenset(), last: bool = False) -> None:
+    def look(self, asked: frozenset[str] = frozenset(), last: bool = False, refused: bool = False) -> None:
+        """Do what the agent does once; where promotions are refused, it goes on without them."""
         self.finish()
         decision = self.decide(asked, last)
         self.tick()
         self.ledgers = dict(decision.ledgers)
-        for verdict in decision.to_promote:
+        for verdict in () if refused else decision.to_promote:
             self.promote(verdict)
         decision = self.decide(asked, last)
         for verdict in decision.to_prune:
@@ -385,6 +386,7 @@ class Life(RuleBasedStateMachine):
             assert self.agrees(record), "the only copy is removed"
             assert digest(self.tree.held[entry.path][0]) == digest(self.lake[entry.path])
         if not checkpoint.complete:
+            assert checkpoint.path not in self.lists, "what an interrupted removal left is removed by its list only"
             newer = [
                 each
                 for each in self.complete()
@@ -400,6 +402,7 @@ class Life(RuleBasedStateMachine):
             assert set(ledger.numbers) <= self.finished
             assert len(set(ledger.numbers.values())) == len(ledger.numbers)
         assert self.promoted <= self.finished
+        assert {self.name(each) for each in self.found() if each.complete} <= self.finished
 
     def teardown(self) -> None:
         if not hasattr(self, "policy"):
