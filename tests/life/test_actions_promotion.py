@@ -55,6 +55,24 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize("method", WAYS)
+def test_report_30_no_way_to_the_lake_leads_through_a_mount_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    tier, given = WAYS[method]
+    world = saved(tmp_path, tier, **given)
+    mount = tmp_path / "lake" / "checkpoints"
+    mount.mkdir(parents=True)
+    renamed: list[str] = []
+    monkeypatch.setenv("TS_ROOT", str(tmp_path))
+    monkeypatch.setattr(os, "rename", lambda source, _target: renamed.append(source))
+    monkeypatch.setattr(os, "replace", lambda source, _target: renamed.append(source))
+    bring(world)
+    assert world.lake() == world.made[PATH]
+    assert list(mount.iterdir()) == []
+    assert renamed == []
+
+
+@pytest.mark.parametrize("method", WAYS)
 def test_every_way_ends_in_a_proof(tmp_path: Path, method: str) -> None:
     tier, given = WAYS[method]
     world = saved(tmp_path, tier, **given)

@@ -154,6 +154,34 @@ def test_report_08_nothing_that_waits_gives_up_before_an_hour(name: str) -> None
             assert not value["Type"].startswith("Custom::") or float(properties.get("ServiceTimeout", 3600)) >= 3600
 
 
+LIFE = {
+    "release_data_after": "7d",
+    "warn_when_free_below": 0.2,
+    "release_data_when_free_below": 0.1,
+    "release_when_idle_for": "12h",
+    "preload_at": "2026-12-04T06:00:00+00:00",
+}
+
+
+def test_report_10_dashboard_release_and_schedules_leave_the_notifications_of_the_lake_alone() -> None:
+    made = synthesize(workload(lifecycle=LIFE, monitoring={"enabled": True}))
+    (lake,) = [each for each in made.templates if each.endswith("-lake")]
+    (bucket,) = made.of(lake, "AWS::S3::Bucket")
+    own = made.of(lake, "AWS::S3::Bucket")[bucket]["Properties"]
+    assert own["NotificationConfiguration"] == {"EventBridgeConfiguration": {"EventBridgeEnabled": True}}
+    assert made.all("Custom::S3BucketNotifications") == []
+    assert made.all("AWS::Scheduler::Schedule")
+    assert made.all("AWS::StepFunctions::StateMachine")
+    # Nor may anything change them later.
+    assert "BucketNotification" not in json.dumps(made.templates)
+    # The bucket is there before its links: they take its name from its stack.
+    (hot,) = [each for each in made.templates if each.endswith("-hot")]
+    links = made.of(hot, "AWS::FSx::DataRepositoryAssociation").values()
+    assert len(links) == 2
+    for link in links:
+        assert f"{lake}:" in json.dumps(link["Properties"]["DataRepositoryPath"])
+
+
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_report_15_storage_and_fleet_share_the_one_subnet(name: str) -> None:
     made = example(name)

@@ -89,7 +89,7 @@ def test_the_steps_are_followed_with_what_they_wait_for() -> None:
 # ---- joining
 
 
-def test_report_10_a_release_that_runs_is_joined_and_no_second_one_started() -> None:
+def test_a_release_that_runs_is_joined_and_no_second_one_started() -> None:
     world = World()
     world.machine.put({"workload": "run", "action": "release", "leave": []})
     ended = world.release()
