@@ -17,15 +17,35 @@ from aws_cdk import aws_ec2 as ec2
 from aws_cdk import aws_fsx as fsx
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_assets as assets
+from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
 NAME = "llama3-70b"
-SCRIPTS = Path(__file__).resolve().parents[1] / "constructs" / "training_storage" / "node" / "bootstrap"
+PACKAGE = Path(__file__).resolve().parents[1] / "constructs" / "training_storage"
+OURS = ".training-storage"
+WORKLOAD_TAG = "training-storage:workload"
 INSTANCES = 64
 NETWORK_CARDS = 16
+STEPS = (
+    "preconditions",
+    "node",
+    "survey",
+    "export",
+    "manifest",
+    "compare",
+    "quiet",
+    "prove",
+    "storage-node-off",
+    "delete-monitoring",
+    "delete-compute",
+    "quiet-again",
+    "delete-hot",
+)
+ENDS = {"survey": "check", "storage-node-off": "prove", "delete-hot": "release"}
 
 
 def policy(*statements: dict[str, Any]) -> dict[str, Any]:
@@ -37,6 +57,48 @@ def own_name(prefix: str) -> str:
     return cdk.Fn.join("-", [prefix, cdk.Fn.select(2, cdk.Fn.split("/", cdk.Aws.STACK_ID))])
 
 
+def allow(actions: str | list[str], resources: Any, **conditions: Any) -> dict[str, Any]:
+    statement = {"Effect": "Allow", "Action": actions, "Resource": resources}
+    return statement | ({"Condition": conditions} if conditions else {})
+
+
+def trust(service: str) -> dict[str, Any]:
+    return policy({"Effect": "Allow", "Principal": {"Service": service}, "Action": "sts:AssumeRole"})
+
+
+def arn(service: str, resource: str) -> str:
+    return f"arn:aws:{service}:us-east-1:{cdk.Aws.ACCOUNT_ID}:{resource}"
+
+
+def attached(role: iam.CfnRole, name: str, *statements: dict[str, Any]) -> iam.CfnPolicy:
+    return iam.CfnPolicy(
+        cdk.Stack.of(role), name, policy_name=name, roles=[role.ref], policy_document=policy(*statements)
+    )
+
+
+def node_scripts(scope: Construct) -> assets.Asset:
+    """What instances run, without what only functions do."""
+    return assets.Asset(
+        scope,
+        "Scripts",
+        path=str(PACKAGE / "node"),
+        exclude=["__pycache__", "/functions"],
+        ignore_mode=cdk.IgnoreMode.GIT,
+    )
+
+
+def function_code(scope: Construct) -> lambda_.CfnFunction.CodeProperty:
+    """The package of functions, without what only instances run."""
+    code = assets.Asset(
+        scope,
+        "Code",
+        path=str(PACKAGE),
+        exclude=["*", "!node", "!node/**", "node/bootstrap", "**/__pycache__"],
+        ignore_mode=cdk.IgnoreMode.GIT,
+    )
+    return lambda_.CfnFunction.CodeProperty(s3_bucket=code.s3_bucket_name, s3_key=code.s3_object_key)
+
+
 def named(name: str) -> list[cdk.CfnTag]:
     return [cdk.CfnTag(key="Name", value=name)]
 
@@ -45,7 +107,7 @@ class Lake(cdk.Stack):
     def __init__(self, scope: Construct, **kwargs: Any) -> None:
         super().__init__(scope, f"{NAME}-lake", description=f"Data lake of {NAME}, kept for years", **kwargs)
         name = own_name(f"{NAME}-lake-20577f52")
-        arn = f"arn:aws:s3:::{name}"
+        objects = f"arn:aws:s3:::{name}"
         self.key = kms.CfnKey(
             self,
             "Key",
@@ -75,7 +137,7 @@ class Lake(cdk.Stack):
                             "kms:CallerAccount": cdk.Aws.ACCOUNT_ID,
                             "kms:ViaService": f"s3.us-east-1.{cdk.Aws.URL_SUFFIX}",
                         },
-                        "StringLike": {"kms:EncryptionContext:aws:s3:arn": [arn, f"{arn}/*"]},
+                        "StringLike": {"kms:EncryptionContext:aws:s3:arn": [objects, f"{objects}/*"]},
                         "ArnLike": {
                             "aws:PrincipalArn": f"arn:aws:iam::{cdk.Aws.ACCOUNT_ID}:role/aws-service-role/"
                             "s3.data-source.lustre.fsx.amazonaws.com/AWSServiceRoleForFSxS3Access_*"
@@ -150,7 +212,185 @@ class Lake(cdk.Stack):
                 }
             ),
         ).apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+        self._release()
         cdk.CfnOutput(self, "DataLakeBucketName", value=self.bucket.ref)
+
+    def _release(self) -> None:
+        what = f"Proves that runs of {NAME} are in S3, and releases them"
+        log_group = logs.CfnLogGroup(self, "ReleaseLogGroup", retention_in_days=365)
+        log_group.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
+        role = iam.CfnRole(
+            self, "ReleaseRole", description=what, assume_role_policy_document=trust("lambda.amazonaws.com")
+        )
+        bucket, tagged = self.bucket.attr_arn, f"ResourceTag/{WORKLOAD_TAG}"
+        rights = attached(
+            role,
+            "ReleasePolicy",
+            allow(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.attr_arn),
+            allow(
+                [
+                    "autoscaling:DescribeAutoScalingGroups",
+                    "cloudwatch:GetMetricData",
+                    "ec2:DescribeInstances",
+                    "fsx:DescribeDataRepositoryAssociations",
+                    "fsx:DescribeDataRepositoryTasks",
+                    "fsx:DescribeFileSystems",
+                    "ssm:DescribeInstanceInformation",
+                    "ssm:GetCommandInvocation",
+                    "ssm:ListCommandInvocations",
+                    "ssm:ListCommands",
+                ],
+                "*",
+            ),
+            allow("ssm:SendCommand", "arn:aws:ssm:us-east-1::document/AWS-RunShellScript"),
+            allow("ssm:SendCommand", arn("ec2", "instance/*"), StringEquals={f"ssm:r{tagged[1:]}": NAME}),
+            allow(
+                "autoscaling:SetDesiredCapacity",
+                arn("autoscaling", f"autoScalingGroup:*:autoScalingGroupName/{NAME}-storage-node"),
+            ),
+            allow(
+                [
+                    "cloudformation:DeleteStack",
+                    "cloudformation:DescribeStackEvents",
+                    "cloudformation:DescribeStackResources",
+                    "cloudformation:DescribeStacks",
+                ],
+                [arn("cloudformation", f"stack/{NAME}-{part}/*") for part in ("compute", "hot", "monitoring")],
+            ),
+            allow("fsx:CreateDataRepositoryTask", arn("fsx", "file-system/*"), StringEquals={f"aws:{tagged}": NAME}),
+            allow(["fsx:CreateDataRepositoryTask", "fsx:TagResource"], arn("fsx", "task/*")),
+            allow("s3:ListBucket", bucket),
+            allow("s3:ListBucket", bucket, StringLike={"s3:prefix": [f"{OURS}/*"]}),
+            allow(["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"], f"{bucket}/{OURS}/*"),
+            allow(["kms:Decrypt", "kms:GenerateDataKey"], self.key.attr_arn),
+            allow("s3:ListBucket", bucket, StringLike={"s3:prefix": ["checkpoints/*"]}),
+            allow("s3:GetObject", [f"{bucket}/checkpoints/*", f"{bucket}/datasets/v3/*"]),
+            allow("s3:ListBucket", bucket, StringLike={"s3:prefix": ["datasets/v3/*"]}),
+        )
+        function = lambda_.CfnFunction(
+            self,
+            "ReleaseFunction",
+            description=what,
+            code=function_code(self),
+            handler="node.functions.release.index.handler",
+            runtime="python3.14",
+            memory_size=2048,
+            timeout=900,
+            role=role.attr_arn,
+            environment=lambda_.CfnFunction.EnvironmentProperty(
+                variables={"WORKLOAD": NAME, "LAKE_BUCKET": self.bucket.ref}
+            ),
+            logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_group=log_group.ref),
+        )
+        function.add_resource_dependency(rights)
+        machine_log = logs.CfnLogGroup(
+            self,
+            "MachineLogGroup",
+            log_group_name=f"/aws/vendedlogs/states/{NAME}-release",
+            retention_in_days=365,
+        )
+        machine_log.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
+        machine_role = iam.CfnRole(
+            self, "MachineRole", description=what, assume_role_policy_document=trust("states.amazonaws.com")
+        )
+        machine_rights = attached(
+            machine_role,
+            "MachinePolicy",
+            allow("lambda:InvokeFunction", function.attr_arn),
+            allow(
+                [
+                    "logs:CreateLogDelivery",
+                    "logs:DeleteLogDelivery",
+                    "logs:DescribeLogGroups",
+                    "logs:DescribeResourcePolicies",
+                    "logs:GetLogDelivery",
+                    "logs:ListLogDeliveries",
+                    "logs:PutResourcePolicy",
+                    "logs:UpdateLogDelivery",
+                ],
+                "*",
+            ),
+        )
+        machine = stepfunctions.CfnStateMachine
+        release = machine(
+            self,
+            "ReleaseMachine",
+            state_machine_name=f"{NAME}-release",
+            definition_string=release_steps(function.attr_arn),
+            role_arn=machine_role.attr_arn,
+            logging_configuration=machine.LoggingConfigurationProperty(
+                level="ALL",
+                include_execution_data=False,
+                destinations=[
+                    machine.LogDestinationProperty(
+                        cloud_watch_logs_log_group=machine.CloudWatchLogsLogGroupProperty(
+                            log_group_arn=machine_log.attr_arn
+                        )
+                    )
+                ],
+            ),
+        )
+        release.add_resource_dependency(machine_rights)
+        release.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
+        cdk.CfnOutput(
+            self,
+            "ReleaseStateMachineArn",
+            value=release.ref,
+            description=f"Started by: training-storage release {NAME}",
+        )
+
+
+def release_steps(function_arn: str) -> str:
+    """The release as a state machine: each step is a call of the function, which says how it goes on."""
+    states: dict[str, Any] = {}
+    for step, following in zip(STEPS, [*STEPS[1:], "done"], strict=True):
+        goes_on = {"Variable": "$.status", "StringEquals": "next"}
+        choices: list[dict[str, Any]] = [
+            {"Variable": "$.status", "StringEquals": "again", "Next": f"{step}: wait"},
+            {"Variable": "$.status", "StringEquals": "done", "Next": "done"},
+        ]
+        if step in ENDS:
+            action = {"Variable": "$.action", "StringEquals": ENDS[step]}
+            choices.append({"And": [goes_on, action], "Next": "done"})
+        choices.append({**goes_on, "Next": following})
+        quiet = [{"Variable": "$.quiet", "IsPresent": True}, {"Variable": "$.quiet", "BooleanEquals": True}]
+        choices.append({"And": quiet, "Next": "done"})
+        states[step] = {
+            "Type": "Task",
+            "Resource": "arn:aws:states:::lambda:invoke",
+            "Parameters": {"FunctionName": function_arn, "Payload": {"step": step, "state.$": "$"}},
+            "OutputPath": "$.Payload",
+            "TimeoutSeconds": 960,
+            "Retry": [
+                {
+                    "ErrorEquals": [
+                        "Lambda.ClientExecutionTimeoutException",
+                        "Lambda.SdkClientException",
+                        "Lambda.ServiceException",
+                        "Lambda.AWSLambdaException",
+                        "Lambda.TooManyRequestsException",
+                    ],
+                    "IntervalSeconds": 2,
+                    "MaxAttempts": 8,
+                    "BackoffRate": 2,
+                    "MaxDelaySeconds": 120,
+                },
+                {"ErrorEquals": ["States.ALL"], "IntervalSeconds": 15, "MaxAttempts": 5, "BackoffRate": 2},
+            ],
+            "Next": f"{step}: answer",
+        }
+        states[f"{step}: answer"] = {"Type": "Choice", "Choices": choices, "Default": "refused"}
+        states[f"{step}: wait"] = {"Type": "Wait", "SecondsPath": "$.wait", "Next": step}
+    states["done"] = {"Type": "Succeed"}
+    states["refused"] = {
+        "Type": "Fail",
+        "Comment": "The cause is the state as JSON: what is refused, and what blocks it",
+        "Error": "Refused",
+        "CausePath": "States.JsonToString($)",
+    }
+    comment = "Proves that everything of a run that must be kept is in S3, and deletes the run"
+    whole = {"Comment": comment, "StartAt": STEPS[0], "TimeoutSeconds": 172800, "States": states}
+    return json.dumps(whole, separators=(",", ":"))
 
 
 class Network(cdk.Stack):
@@ -300,6 +540,7 @@ class Hot(cdk.Stack):
             file_system_type_version="2.15",
             storage_type="SSD",
             storage_capacity=67200,
+            tags=[cdk.CfnTag(key=WORKLOAD_TAG, value=NAME)],
             subnet_ids=[network.subnet.ref],
             security_group_ids=[group_id],
             lustre_configuration=lustre.LustreConfigurationProperty(
@@ -341,17 +582,228 @@ class Hot(cdk.Stack):
             resource.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
         self.file_system.cfn_options.deletion_policy = cdk.CfnDeletionPolicy.DELETE
         self.file_system.cfn_options.update_replace_policy = cdk.CfnDeletionPolicy.RETAIN
+        node = self._storage_node(lake, network)
+        self._guard(lake, [datasets, checkpoints, node])
         cdk.CfnOutput(self, "FileSystemId", value=self.file_system.ref)
         cdk.CfnOutput(self, "FileSystemMountName", value=self.file_system.attr_lustre_mount_name)
         cdk.CfnOutput(self, "FileSystemDnsName", value=self.file_system.attr_dns_name)
         cdk.CfnOutput(self, "AssociationDatasetsId", value=datasets.attr_association_id)
         cdk.CfnOutput(self, "AssociationCheckpointsId", value=checkpoints.attr_association_id)
 
+    def _guard(self, lake: Lake, guarded: list[cdk.CfnResource]) -> None:
+        what = f"Lets the file system of {NAME} go once what must be kept is in S3"
+        log_group = logs.CfnLogGroup(self, "GuardLogGroup", retention_in_days=365)
+        log_group.apply_removal_policy(cdk.RemovalPolicy.RETAIN)
+        role = iam.CfnRole(
+            self, "GuardRole", description=what, assume_role_policy_document=trust("lambda.amazonaws.com")
+        )
+        keys = [
+            f"{OURS}/release/{self.file_system.ref}/proof.json",
+            f"{OURS}/release/{self.file_system.ref}/survey.json",
+            f"{OURS}/checkpoints/status/{self.file_system.ref}.json",
+        ]
+        bucket = lake.bucket.attr_arn
+        rights = attached(
+            role,
+            "GuardPolicy",
+            allow(["logs:CreateLogStream", "logs:PutLogEvents"], log_group.attr_arn),
+            allow("s3:GetObject", [f"{bucket}/{key}" for key in keys]),
+            allow("s3:ListBucket", bucket, StringEquals={"s3:prefix": keys}),
+            allow("cloudformation:DescribeStacks", cdk.Aws.STACK_ID),
+            allow(["cloudwatch:GetMetricData", "fsx:DescribeFileSystems"], "*"),
+            allow("kms:Decrypt", lake.key.attr_arn),
+        )
+        function = lambda_.CfnFunction(
+            self,
+            "GuardFunction",
+            description=what,
+            code=function_code(self),
+            handler="node.functions.release_guard.index.handler",
+            runtime="python3.14",
+            memory_size=512,
+            timeout=600,
+            role=role.attr_arn,
+            logging_config=lambda_.CfnFunction.LoggingConfigProperty(log_group=log_group.ref),
+        )
+        function.add_resource_dependency(rights)
+        guard = cdk.CfnResource(
+            self,
+            "Guard",
+            type="Custom::ReleaseGuard",
+            properties={
+                "ServiceToken": function.attr_arn,
+                "ServiceTimeout": "720",
+                "FileSystemId": self.file_system.ref,
+                "LogicalId": self.get_logical_id(self.file_system),
+                "LakeBucket": lake.bucket.ref,
+                "Workload": NAME,
+            },
+        )
+        for resource in (*guarded, log_group, rights, role):
+            guard.add_resource_dependency(resource)
+        guard.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
+
+    def _storage_node(self, lake: Lake, network: Network) -> cdk.CfnResource:
+        scripts = node_scripts(self)
+        role = iam.CfnRole(self, "NodeRole", assume_role_policy_document=trust("ec2.amazonaws.com"))
+        storage = attached(role, "NodeStoragePolicy", *storage_rights(scripts, lake, self))
+        agent = attached(role, "NodeAgentPolicy", *agent_rights())
+        group = ec2.CfnSecurityGroup(
+            self,
+            "NodeSecurityGroup",
+            group_description="Storage node",
+            vpc_id=network.vpc.ref,
+            security_group_egress=[
+                ec2.CfnSecurityGroup.EgressProperty(
+                    ip_protocol="-1", cidr_ip="0.0.0.0/0", description="Allow all outbound traffic by default"
+                )
+            ],
+        )
+        own, servers = group.attr_group_id, self.group.attr_group_id
+        rules = [
+            *between(self, "NodeServers", own, servers, "Lustre, between the storage node and the servers"),
+            *between(self, "NodeClient", servers, own, "Lustre, between a client and the servers"),
+        ]
+        profile = iam.CfnInstanceProfile(self, "NodeInstanceProfile", roles=[role.ref])
+        make = ec2.CfnLaunchTemplate
+        template = make(
+            self,
+            "NodeLaunchTemplate",
+            launch_template_data=make.LaunchTemplateDataProperty(
+                instance_type="m6i.large",
+                image_id="resolve:ssm:/aws/service/ami-amazon-linux-latest/al2023-ami-kernel-6.1-x86_64",
+                iam_instance_profile=make.IamInstanceProfileProperty(arn=profile.attr_arn),
+                metadata_options=make.MetadataOptionsProperty(
+                    http_endpoint="enabled", http_tokens="required", http_put_response_hop_limit=1
+                ),
+                block_device_mappings=[
+                    make.BlockDeviceMappingProperty(
+                        device_name="/dev/xvda",
+                        ebs=make.EbsProperty(
+                            delete_on_termination=True, encrypted=True, volume_size=30, volume_type="gp3"
+                        ),
+                    )
+                ],
+                security_group_ids=[own],
+                user_data=cdk.Fn.base64(user_data(scripts, lake, self)),
+            ),
+        )
+        name = f"{NAME}-storage-node"
+        role_tag = {"training-storage:role": "storage-node"}
+        node = scaling_group(self, "StorageNode", template, network, (0, 1, 0), name=name, **role_tag)
+        node.auto_scaling_group_name = name
+        for resource in (role, storage, agent, *rules):
+            node.add_resource_dependency(resource)
+        return node
+
+
+def between(scope: Construct, name: str, group: str, peer: str, description: str) -> list[cdk.CfnResource]:
+    """Everything from the peer into the group, and from the group to the peer."""
+    return [
+        ec2.CfnSecurityGroupIngress(
+            scope,
+            f"{name}Ingress",
+            group_id=group,
+            source_security_group_id=peer,
+            ip_protocol="-1",
+            description=description,
+        ),
+        ec2.CfnSecurityGroupEgress(
+            scope,
+            f"{name}Egress",
+            group_id=group,
+            destination_security_group_id=peer,
+            ip_protocol="-1",
+            description=description,
+        ),
+    ]
+
+
+def storage_rights(scripts: assets.Asset, lake: Lake, hot: Hot) -> list[dict[str, Any]]:
+    """What an instance may do with the lake and the file system."""
+    bucket, file_system = lake.bucket.attr_arn, arn("fsx", f"file-system/{hot.file_system.ref}")
+    code = f"arn:aws:s3:::{scripts.s3_bucket_name}/{scripts.s3_object_key}"
+    return [
+        allow("s3:GetObject", [code, f"{bucket}/*", f"{bucket}/checkpoints/*"]),
+        allow("s3:ListBucket", bucket),
+        allow(["kms:Decrypt", "kms:GenerateDataKey"], lake.key.attr_arn),
+        allow("s3:ListBucket", bucket, StringLike={"s3:prefix": [f"{OURS}/*"]}),
+        allow(["s3:AbortMultipartUpload", "s3:GetObject", "s3:PutObject"], f"{bucket}/{OURS}/*"),
+        allow("s3:ListBucket", bucket, StringLike={"s3:prefix": ["checkpoints/*"]}),
+        allow("cloudwatch:PutMetricData", "*", StringEquals={"cloudwatch:namespace": "TrainingStorage"}),
+        allow("fsx:CreateDataRepositoryTask", [file_system, arn("fsx", "task/*")]),
+        allow("fsx:TagResource", arn("fsx", "task/*")),
+        allow(
+            [
+                "cloudwatch:GetMetricStatistics",
+                "fsx:DescribeDataRepositoryAssociations",
+                "fsx:DescribeDataRepositoryTasks",
+            ],
+            "*",
+        ),
+    ]
+
+
+def agent_rights() -> list[dict[str, Any]]:
+    """What the Systems Manager agent of an instance needs."""
+    return [
+        allow("ssm:UpdateInstanceInformation", arn("ec2", "instance/*")),
+        allow(
+            [
+                "ec2messages:AcknowledgeMessage",
+                "ec2messages:DeleteMessage",
+                "ec2messages:FailMessage",
+                "ec2messages:GetEndpoint",
+                "ec2messages:GetMessages",
+                "ec2messages:SendReply",
+                "ssmmessages:CreateControlChannel",
+                "ssmmessages:CreateDataChannel",
+                "ssmmessages:OpenControlChannel",
+                "ssmmessages:OpenDataChannel",
+            ],
+            "*",
+        ),
+    ]
+
+
+def scaling_group(
+    scope: Construct,
+    id_: str,
+    template: ec2.CfnLaunchTemplate,
+    network: Network,
+    sizes: tuple[int, int, int],
+    *,
+    name: str,
+    **tags: str,
+) -> autoscaling.CfnAutoScalingGroup:
+    least, most, wanted = sizes
+    make = autoscaling.CfnAutoScalingGroup
+    group = make(
+        scope,
+        id_,
+        min_size=str(least),
+        max_size=str(most),
+        desired_capacity=str(wanted),
+        health_check_type="EC2",
+        vpc_zone_identifier=[network.subnet.ref],
+        launch_template=make.LaunchTemplateSpecificationProperty(
+            launch_template_id=template.ref, version=template.attr_latest_version_number
+        ),
+        tags=[
+            make.TagPropertyProperty(key=key, value=value, propagate_at_launch=True)
+            for key, value in {"Name": name, WORKLOAD_TAG: NAME, **tags}.items()
+        ],
+    )
+    group.cfn_options.update_policy = cdk.CfnUpdatePolicy(
+        auto_scaling_scheduled_action=cdk.CfnAutoScalingScheduledAction(ignore_unmodified_group_size_properties=True)
+    )
+    return group
+
 
 class Compute(cdk.Stack):
     def __init__(self, scope: Construct, *, lake: Lake, network: Network, hot: Hot, **kwargs: Any) -> None:
         super().__init__(scope, f"{NAME}-compute", description=f"GPU fleet of {NAME}, for one run", **kwargs)
-        scripts = assets.Asset(self, "Scripts", path=str(SCRIPTS))
+        scripts = node_scripts(self)
         placement = ec2.CfnPlacementGroup(self, "PlacementGroup", strategy="cluster")
         group = ec2.CfnSecurityGroup(
             self,
@@ -364,89 +816,17 @@ class Compute(cdk.Stack):
                 )
             ],
         )
-        role = iam.CfnRole(
-            self,
-            "Role",
-            assume_role_policy_document=policy(
-                {"Effect": "Allow", "Principal": {"Service": "ec2.amazonaws.com"}, "Action": "sts:AssumeRole"}
-            ),
-        )
-        storage = iam.CfnPolicy(
-            self,
-            "StoragePolicy",
-            policy_name="Storage",
-            roles=[role.ref],
-            policy_document=policy(
-                {
-                    "Effect": "Allow",
-                    "Action": "s3:GetObject",
-                    "Resource": [
-                        f"arn:aws:s3:::{scripts.s3_bucket_name}/{scripts.s3_object_key}",
-                        f"{lake.bucket.attr_arn}/*",
-                    ],
-                },
-                {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": lake.bucket.attr_arn},
-                {"Effect": "Allow", "Action": "kms:Decrypt", "Resource": lake.key.attr_arn},
-            ),
-        )
-        node = iam.CfnPolicy(
-            self,
-            "NodePolicy",
-            policy_name="Node",
-            roles=[role.ref],
-            policy_document=policy(
-                {
-                    "Effect": "Allow",
-                    "Action": "ssm:UpdateInstanceInformation",
-                    "Resource": f"arn:aws:ec2:us-east-1:{cdk.Aws.ACCOUNT_ID}:instance/*",
-                },
-                {
-                    "Effect": "Allow",
-                    "Action": [
-                        "ec2messages:AcknowledgeMessage",
-                        "ec2messages:DeleteMessage",
-                        "ec2messages:FailMessage",
-                        "ec2messages:GetEndpoint",
-                        "ec2messages:GetMessages",
-                        "ec2messages:SendReply",
-                        "ssmmessages:CreateControlChannel",
-                        "ssmmessages:CreateDataChannel",
-                        "ssmmessages:OpenControlChannel",
-                        "ssmmessages:OpenDataChannel",
-                    ],
-                    "Resource": "*",
-                },
-                {"Effect": "Allow", "Action": "cloudformation:SignalResource", "Resource": cdk.Aws.STACK_ID},
-            ),
-        )
+        role = iam.CfnRole(self, "Role", assume_role_policy_document=trust("ec2.amazonaws.com"))
+        storage = attached(role, "StoragePolicy", *storage_rights(scripts, lake, hot))
+        signal = allow("cloudformation:SignalResource", cdk.Aws.STACK_ID)
+        node = attached(role, "NodePolicy", *agent_rights(), signal)
         profile = iam.CfnInstanceProfile(self, "InstanceProfile", roles=[role.ref])
-        rules: list[cdk.CfnResource] = []
         own, servers = group.attr_group_id, hot.group.attr_group_id
-        for name, target, peer, description in (
-            ("Efa", own, own, "EFA between the nodes"),
-            ("FileSystem", own, servers, "Lustre, between the nodes and the servers"),
-            ("Client", servers, own, "Lustre, between a client and the servers"),
-        ):
-            rules.append(
-                ec2.CfnSecurityGroupIngress(
-                    self,
-                    f"{name}Ingress",
-                    group_id=target,
-                    source_security_group_id=peer,
-                    ip_protocol="-1",
-                    description=description,
-                )
-            )
-            rules.append(
-                ec2.CfnSecurityGroupEgress(
-                    self,
-                    f"{name}Egress",
-                    group_id=target,
-                    destination_security_group_id=peer,
-                    ip_protocol="-1",
-                    description=description,
-                )
-            )
+        rules = [
+            *between(self, "Efa", own, own, "EFA between the nodes"),
+            *between(self, "FileSystem", own, servers, "Lustre, between the nodes and the servers"),
+            *between(self, "Client", servers, own, "Lustre, between a client and the servers"),
+        ]
         fleet_id = "Fleet"
         make = ec2.CfnLaunchTemplate
         interfaces = [(0, 0, "interface"), (0, 1, "efa-only")]
@@ -484,61 +864,52 @@ class Compute(cdk.Stack):
                 user_data=cdk.Fn.base64(user_data(scripts, lake, hot, fleet_id)),
             ),
         )
-        self.fleet = autoscaling.CfnAutoScalingGroup(
-            self,
-            fleet_id,
-            min_size=str(INSTANCES),
-            max_size=str(INSTANCES),
-            desired_capacity=str(INSTANCES),
-            health_check_type="EC2",
-            vpc_zone_identifier=[network.subnet.ref],
-            launch_template=autoscaling.CfnAutoScalingGroup.LaunchTemplateSpecificationProperty(
-                launch_template_id=template.ref, version=template.attr_latest_version_number
-            ),
-            tags=[
-                autoscaling.CfnAutoScalingGroup.TagPropertyProperty(
-                    key="Name", value=f"{NAME}-compute/Fleet", propagate_at_launch=True
-                )
-            ],
-        )
+        sizes = (INSTANCES, INSTANCES, INSTANCES)
+        self.fleet = scaling_group(self, fleet_id, template, network, sizes, name=f"{NAME}-compute/Fleet")
         self.fleet.cfn_options.creation_policy = cdk.CfnCreationPolicy(
             resource_signal=cdk.CfnResourceSignal(count=INSTANCES, timeout="PT1H")
-        )
-        self.fleet.cfn_options.update_policy = cdk.CfnUpdatePolicy(
-            auto_scaling_scheduled_action=cdk.CfnAutoScalingScheduledAction(
-                ignore_unmodified_group_size_properties=True
-            )
         )
         for resource in (role, storage, node, group, *rules):
             self.fleet.add_resource_dependency(resource)
         cdk.CfnOutput(self, "AutoScalingGroupName", value=self.fleet.ref)
 
 
-def user_data(scripts: assets.Asset, lake: Lake, hot: Hot, fleet_id: str) -> str:
-    bucket = lake.bucket.ref
-    return f"""#!/bin/bash
-umask 022
-TS_ETC="${{TS_ROOT:-}}/etc/training-storage"; TS_OPT="${{TS_ROOT:-}}/opt/training-storage"
-mkdir -p "$TS_ETC/mounts.d" "$TS_OPT"
-cat >"$TS_ETC/settings" <<'TS_END'
-TS_REGION=us-east-1
-TS_SCRIPTS_BUCKET='{scripts.s3_bucket_name}'
-TS_SCRIPTS_KEY={scripts.s3_object_key}
+def user_data(scripts: assets.Asset, lake: Lake, hot: Hot, fleet_id: str = "") -> str:
+    """Settings, mounts and the agent's part; a fleet also has the data lake mounted, and its stack waits for it."""
+    bucket, file_system = lake.bucket.ref, hot.file_system.ref
+    links = [
+        {"bucket": bucket, "exports": False, "imports": True, "path": path, "prefix": prefix}
+        for path, prefix in (("/datasets", "datasets/v3/"), ("/checkpoints", "checkpoints/"))
+    ]
+    agent = {
+        "checkpoints": "/fsx/checkpoints",
+        "hot_tier_id": file_system,
+        "lake_bucket": bucket,
+        "lake_prefix": "checkpoints/",
+        "links": links,
+        "max_restore_s": 300.0,
+        "mount": "/fsx",
+        "nodes": INSTANCES,
+        "policy": {"best": None, "incomplete_expires_after_s": 86400, "keep_hot": 3, "promote_every": 10},
+        "region": "us-east-1",
+        "restore_readers": 1,
+        "scratch": "/fsx/scratch",
+        "tier": "lustre",
+        "workload": NAME,
+    }
+    settings, mount, lake_mount, variables, failed = "", "", "", "", ""
+    if fleet_id:
+        settings = f"""
 TS_MOUNTPOINTS=1
+TS_AGENT_TIMER=yes
 TS_STACK_NAME={NAME}-compute
-TS_LOGICAL_ID='{fleet_id}'
-TS_END
-cat >"$TS_ETC/mounts.d/fsx" <<'TS_END'
-KIND=lustre
-MOUNT_PATH=/fsx
-FILE_SYSTEM_ID='{hot.file_system.ref}'
-DNS_NAME='{hot.file_system.attr_dns_name}'
-MOUNT_NAME='{hot.file_system.attr_lustre_mount_name}'
+TS_LOGICAL_ID='{fleet_id}'"""
+        mount = """
 EFA=yes
 ON_TCP=report
 CHECKPOINTS=checkpoints
-SCRATCH=scratch
-TS_END
+SCRATCH=scratch"""
+        lake_mount = f"""
 cat >"$TS_ETC/mounts.d/lake" <<'TS_END'
 KIND=mountpoint
 MOUNT_PATH=/lake
@@ -550,10 +921,8 @@ OWNER_UID=1000
 OWNER_GID=1000
 FILE_MODE=0644
 DIR_MODE=0755
-TS_END
-cat >"$TS_ETC/env" <<'TS_END'
-TRAINING_STORAGE_REGION=us-east-1
-TRAINING_STORAGE_MOUNT_FSX=/fsx
+TS_END"""
+        variables = f"""
 TRAINING_STORAGE_MOUNT_LAKE=/lake
 TRAINING_STORAGE_WORKLOAD={NAME}
 TRAINING_STORAGE_DATASETS=/fsx/datasets
@@ -561,27 +930,57 @@ TRAINING_STORAGE_CHECKPOINTS=/fsx/checkpoints
 TRAINING_STORAGE_SCRATCH=/fsx/scratch
 TRAINING_STORAGE_DATA_LAKE_URI=s3://{bucket}/
 TRAINING_STORAGE_DATASETS_URI=s3://{bucket}/datasets/v3/
-TRAINING_STORAGE_CHECKPOINTS_URI=s3://{bucket}/checkpoints/
+TRAINING_STORAGE_CHECKPOINTS_URI=s3://{bucket}/checkpoints/"""
+        failed = """
+MD=http://169.254.169.254/latest
+TS_TOKEN=$(curl -sf -m 5 --retry 3 -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' "$MD/api/token")
+TS_ID=$(curl -sf -m 5 --retry 3 -H "X-aws-ec2-metadata-token: $TS_TOKEN" "$MD/meta-data/instance-id")
+aws cloudformation signal-resource --region "$TS_REGION" --stack-name "$TS_STACK_NAME" \\
+  --logical-resource-id "$TS_LOGICAL_ID" --unique-id "$TS_ID" --status FAILURE \\
+  || echo "training-storage: no stack waits for this node" >&2"""
+    return f"""#!/bin/bash
+umask 022
+TS_ETC="${{TS_ROOT:-}}/etc/training-storage"; TS_OPT="${{TS_ROOT:-}}/opt/training-storage"
+rm -rf "$TS_ETC/mounts.d" "$TS_ETC/agent.json"
+mkdir -p "$TS_ETC/mounts.d" "$TS_OPT"
+cat >"$TS_ETC/settings" <<'TS_END'
+TS_REGION=us-east-1
+TS_SCRIPTS_BUCKET='{scripts.s3_bucket_name}'
+TS_SCRIPTS_KEY={scripts.s3_object_key}{settings}
+TS_END
+cat >"$TS_ETC/mounts.d/fsx" <<'TS_END'
+KIND=lustre
+MOUNT_PATH=/fsx
+FILE_SYSTEM_ID='{file_system}'
+DNS_NAME='{hot.file_system.attr_dns_name}'
+MOUNT_NAME='{hot.file_system.attr_lustre_mount_name}'{mount}
+TS_END{lake_mount}
+cat >"$TS_ETC/env" <<'TS_END'
+TRAINING_STORAGE_REGION=us-east-1
+TRAINING_STORAGE_MOUNT_FSX=/fsx{variables}
+TS_END
+cat >"$TS_ETC/agent.json" <<'TS_END'
+{json.dumps(agent, separators=(",", ":"))}
 TS_END
 cat >"$TS_OPT/start.sh" <<'TS_END'
 #!/bin/bash
 TS_ETC="${{TS_ROOT:-}}/etc/training-storage"; TS_OPT="${{TS_ROOT:-}}/opt/training-storage"
 . "$TS_ETC/settings"
+# Deep Learning images and Amazon Linux have the AWS CLI; other Ubuntu images can get it as a snap.
+if ! command -v aws >/dev/null; then
+  snap install aws-cli --classic || true
+  PATH="$PATH:/snap/bin"
+fi
 # A role made in the same stack needs some seconds until S3 knows it, hence the tries.
 for try in 1 2 3 4 5 6; do
   if aws s3 cp --only-show-errors --region "$TS_REGION" "s3://$TS_SCRIPTS_BUCKET/$TS_SCRIPTS_KEY" \\
-    "$TS_OPT/scripts.zip" && python3 -m zipfile -e "$TS_OPT/scripts.zip" "$TS_OPT/scripts"; then
-    exec bash "$TS_OPT/scripts/bootstrap.sh"
+    "$TS_OPT/scripts.zip" && rm -rf "$TS_OPT/node" &&
+    python3 -m zipfile -e "$TS_OPT/scripts.zip" "$TS_OPT/node"; then
+    exec bash "$TS_OPT/node/bootstrap/bootstrap.sh"
   fi
   sleep "$((try * ${{TS_RETRY_DELAY:-5}}))"
 done
-echo "training-storage: cannot fetch s3://$TS_SCRIPTS_BUCKET/$TS_SCRIPTS_KEY" >&2
-MD=http://169.254.169.254/latest
-TS_TOKEN=$(curl -sf -m 5 -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' "$MD/api/token")
-TS_ID=$(curl -sf -m 5 -H "X-aws-ec2-metadata-token: $TS_TOKEN" "$MD/meta-data/instance-id")
-aws cloudformation signal-resource --region "$TS_REGION" --stack-name "$TS_STACK_NAME" \\
-  --logical-resource-id "$TS_LOGICAL_ID" --unique-id "$TS_ID" --status FAILURE \\
-  || echo "training-storage: no stack waits for this node" >&2
+echo "training-storage: cannot fetch s3://$TS_SCRIPTS_BUCKET/$TS_SCRIPTS_KEY" >&2{failed}
 exit 1
 TS_END
 bash "$TS_OPT/start.sh" || exit 1"""

@@ -83,6 +83,16 @@ def test_both_have_the_same_outputs_and_exports(bare: Assembly, stack: str) -> N
 
 
 @pytest.mark.parametrize("stack", STACKS)
+def test_both_upload_the_same_files(bare: Assembly, stack: str) -> None:
+    def uploads(made: Assembly) -> Counter[str]:
+        manifest = json.loads((made.folder / f"{stack}.assets.json").read_text(encoding="utf-8"))
+        files = [each["source"]["path"] for each in manifest["files"].values()]
+        return Counter(path for path in files if not path.endswith(".template.json"))
+
+    assert uploads(bare) == uploads(example(NAME))
+
+
+@pytest.mark.parametrize("stack", STACKS)
 def test_both_templates_are_about_as_long(bare: Assembly, stack: str) -> None:
     # Logical ids are shorter by hand; texts such as user data and the dashboard are as long.
     ours, theirs = (len(json.dumps(made.templates[stack])) for made in (example(NAME), bare))
