@@ -81,9 +81,12 @@ class Machines:
 
     def describe_auto_scaling_groups(self, **given: Any) -> dict[str, Any]:
         wanted = given.get("AutoScalingGroupNames")
+        filters = given.get("Filters") or ()
+        assert all(each["Name"].startswith("tag:") for each in filters)
         shown = []
         for name, about in self.groups.items():
-            if wanted is None or name in wanted:
+            tagged = all(about["tags"].get(each["Name"][4:]) in each["Values"] for each in filters)
+            if tagged and (wanted is None or name in wanted):
                 members = [
                     {"InstanceId": each, "LifecycleState": "InService", "HealthStatus": "Healthy"}
                     for each, one in self.instances.items()

@@ -354,18 +354,36 @@ def test_a_file_system_that_is_gone_leaves_stacks_to_delete() -> None:
         assert made.aws.cloudformation.deleted == ORDER
 
 
-def test_agents_are_held_while_a_release_looks_and_let_go_when_it_ends() -> None:
-    from training_storage.node.release.hold import held_until
+def test_agents_are_held_until_a_proof_can_be_acted_on() -> None:
+    from training_storage.node.release.hold import SECONDS, held_until
 
-    with world() as made:
+    with world(fleet=1) as made:
         made.fill()
         seen: dict[str, bool] = {}
-        made.release(
-            "prove",
-            before=lambda now: seen.update({now: held_until(made.aws, LAKE, made.id, made.aws.clock) is not None}),
-        )
+
+        def agent() -> bool:
+            """Take the lease, as the agent of a node does each minute: a file on the file system."""
+            held = held_until(made.aws, LAKE, made.id, made.aws.clock) is not None
+            if not held:
+                made.train("checkpoints/.training-storage/lease/lease-0000000001.json")
+            return held
+
+        proven = made.release("prove", before=lambda step: seen.update({step: agent()}))
         assert seen["export"]
         assert seen["prove"]
+        for _ in range(10):  # somebody reads the proof
+            made.aws.sleep(60)
+            agent()
+        state = made.release(proof=proven["proof"]["valid_from"], before=lambda _step: agent())
+        assert state["status"] == "done", state
+    with world() as made:
+        made.fill()
+        made.release("prove")
+        assert held_until(made.aws, LAKE, made.id, lambda: made.aws.now + SECONDS) is None  # nobody acted on it
+        made.release("check")
+        assert held_until(made.aws, LAKE, made.id, made.aws.clock) is None
+        made.write("results/only-here.bin")
+        assert made.release()["status"] == "refused"
         assert held_until(made.aws, LAKE, made.id, made.aws.clock) is None
 
 

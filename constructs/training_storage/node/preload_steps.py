@@ -18,6 +18,10 @@ from .run_command import LONGEST_S, NodeAnswer, online_nodes
 LOOK_S = 30
 """Seconds between two calls."""
 
+SLOWER, LEAST_OFTEN_S = 0.05, 300
+"""Share of the time waited so far that the next call waits, and the most: an execution of Step Functions has room for
+25,000 events of history (its quotas), a call and its wait are ten of them, and a preload may take two days."""
+
 BOOT_S = 3_600.0
 """How long a node may take to boot, mount and answer: no wait of ours is shorter than an hour (field report 8)."""
 
@@ -59,14 +63,14 @@ def run(event: Mapping[str, Any], aws: Aws, clock: Callable[[], float]) -> dict[
             for_nodes=lambda chosen: ["--among", ",".join(chosen)],
         )  # fmt: skip
         state["command_id"] = call.command_id
-        return _again(state, f"asked {len(call.instance_ids)} nodes to load")
+        return _again(state, f"asked {len(call.instance_ids)} nodes to load", clock())
     call_now = calls.current(aws, bucket, workload, argv)
     if call_now is None or call_now.command_id != state["command_id"]:
         # Another one of the same kind has taken its place; what this one did is done.
-        return _anew(state, "the command is gone; it is sent again")
+        return _anew(state, "the command is gone; it is sent again", clock())
     found = calls.look(aws, bucket, call_now)
     if any(not each.over for each in found):
-        return _again(state, _progress(found))
+        return _again(state, _progress(found), clock())
     calls.finish(aws, bucket, workload, argv, call_now)
     troubles = "; ".join(each.message for each in found if each.state != "done")
     if any(each.state == "refused" for each in found):
@@ -76,7 +80,7 @@ def run(event: Mapping[str, Any], aws: Aws, clock: Callable[[], float]) -> dict[
         state["tries"] = state.get("tries", 0) + (0 if all(each.not_ready for each in found) else 1)
         if state["tries"] > MOST_TRIES or (state["tries"] == 0 and clock() - state["since"] > BOOT_S):
             return _end(state, aws, "refused", troubles)
-        return _anew(state, troubles)
+        return _anew(state, troubles, clock())
     answer = combine([each.answer or {} for each in found])
     # What travels between states is small: files that failed are named in the answers in the lake.
     state["answer"] = {key: value for key, value in answer.items() if key != "failures"}
@@ -104,7 +108,7 @@ def _boot(state: dict[str, Any], aws: Aws, clock: Callable[[], float]) -> dict[s
         # The note first: a node that nobody remembers would run for ever.
         _note(aws, state["lake_bucket"], started=True)
         aws("autoscaling").set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=1, HonorCooldown=False)
-    return _again(state, f"{group} is starting")
+    return _again(state, f"{group} is starting", clock())
 
 
 def _end(state: dict[str, Any], aws: Aws, status: str, text: str) -> dict[str, Any]:
@@ -117,13 +121,14 @@ def _end(state: dict[str, Any], aws: Aws, status: str, text: str) -> dict[str, A
     return _told(state, status, text)
 
 
-def _again(state: dict[str, Any], text: str) -> dict[str, Any]:
-    return {**_told(state, "again", text), "wait": LOOK_S}
+def _again(state: dict[str, Any], text: str, now: float) -> dict[str, Any]:
+    waited = now - state["since"]
+    return {**_told(state, "again", text), "wait": int(max(LOOK_S, min(waited * SLOWER, LEAST_OFTEN_S)))}
 
 
-def _anew(state: dict[str, Any], text: str) -> dict[str, Any]:
+def _anew(state: dict[str, Any], text: str, now: float) -> dict[str, Any]:
     state.pop("command_id", None)
-    return _again(state, text)
+    return _again(state, text, now)
 
 
 def _told(state: dict[str, Any], status: str, text: str) -> dict[str, Any]:

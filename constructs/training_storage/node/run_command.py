@@ -107,15 +107,20 @@ def online_nodes(aws: Aws, workload: str) -> tuple[str, ...]:
     return tuple(sorted(online, key=lambda each: (roles[each] == STORAGE_NODE, each)))
 
 
-def running_nodes(aws: Aws, workload: str) -> dict[str, str]:
+def running_nodes(aws: Aws, workload: str, *, starting: bool = False) -> dict[str, str]:
     """Return the role of each running instance of a workload: ``storage-node``, or empty for one of the fleet.
 
     Whether it takes commands is another question: see ``online_nodes``.
+
+    Args:
+        aws: Clients of ``ec2``.
+        workload: The workload's name.
+        starting: Whether those that start now count too.
     """
     found: dict[str, str] = {}
     filters = [
         {"Name": f"tag:{WORKLOAD_TAG}", "Values": [workload]},
-        {"Name": "instance-state-name", "Values": ["running"]},
+        {"Name": "instance-state-name", "Values": ["pending", "running"] if starting else ["running"]},
     ]
     for page in _pages(aws("ec2").describe_instances, Filters=filters):
         for reservation in page.get("Reservations", ()):

@@ -13,6 +13,7 @@ from ..run_command import STORAGE_NODE, running_nodes
 from . import proof as proofs
 from .activity import NoMetricsError, activity
 from .context import Again, Context, Done, Refused, human, utc
+from .idle import not_idle
 from .stacks import PARTS, stacks_of
 
 RUNNING = ("PENDING", "EXECUTING", "CANCELING")
@@ -43,7 +44,7 @@ def preconditions(ctx: Context) -> None:
         state["message"] = f"nothing of {ctx.workload} is deployed: there is nothing to release"
         raise Done
     _find_tier(ctx, stacks)
-    _idle(ctx, stacks)
+    not_idle(ctx, stacks)
     if ctx.tier == "lustre":
         no_tasks(ctx, ours=True)
     _given_proof(ctx, stacks)
@@ -327,30 +328,7 @@ def calm(ctx: Context) -> None:
         )
 
 
-# -- idle, and a proof that is there already
-
-
-def _idle(ctx: Context, stacks: dict[str, dict[str, Any]]) -> None:
-    hours = ctx.state.get("idle_hours")
-    if not hours:
-        return
-    now = ctx.clock()
-    since = now - float(hours) * 3600
-    nodes = running_nodes(ctx.aws, ctx.workload)
-    if nodes:
-        raise Refused(f"not idle: {len(nodes)} nodes of {ctx.workload} run", sorted(nodes), quiet=True)
-    for name, stack in stacks.items():
-        begun = stack.get("LastUpdatedTime") or stack["CreationTime"]
-        if begun.timestamp() > since:
-            raise Refused(f"not idle: stack {ctx.workload}-{name} is younger than {hours} hours", quiet=True)
-    if ctx.tier == "lustre":
-        seen = activity(ctx.aws, ctx.hot_tier_id, since, now, clock=ctx.clock)
-        if seen.max_connections is None or seen.max_connections > 0 or seen.write_bytes > 0:
-            raise Refused(f"not idle: clients used {ctx.hot_tier_id} within the last {hours} hours", quiet=True)
-        return
-    status = ctx.read(places.status_key(ctx.workload)) or {}
-    if float(status.get("written_at") or 0.0) > since:
-        raise Refused(f"not idle: an agent of {ctx.workload} ran within the last {hours} hours", quiet=True)
+# -- a proof that is there already
 
 
 def _given_proof(ctx: Context, stacks: dict[str, dict[str, Any]]) -> None:

@@ -16,6 +16,14 @@ SHOWN = 20
 """Names of what blocks a release: the answer of a state machine that fails is held to 32,768 characters."""
 
 
+SLOWER = 0.05
+"""Share of the time waited so far that the next look waits: an execution of Step Functions has room for 25,000 events
+of history (its quotas), a look and its wait are ten of them, and an export may take a day."""
+
+LEAST_OFTEN_S = 300.0
+"""The hold of the agents is renewed with each look."""
+
+
 class Refused(Exception):  # noqa: N818 - a refusal is an answer, and no error of the program
     """The release does not go on: what is wrong, and what to change.
 
@@ -114,9 +122,10 @@ class Context:
         """
         since = self.state.setdefault("since", {})
         first = since.setdefault(name, self.clock())
-        if self.clock() - first >= limit:
+        waited = self.clock() - first
+        if waited >= limit:
             raise Refused(text, blocking)
-        raise Again(seconds, now or text)
+        raise Again(max(seconds, min(waited * SLOWER, LEAST_OFTEN_S)), now or text)
 
     def read(self, key: str) -> dict[str, Any] | None:
         """Return a JSON object of the lake; None where there is none."""

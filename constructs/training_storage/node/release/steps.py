@@ -19,6 +19,7 @@ from .checks import preconditions, shown
 from .compare import WORKERS
 from .context import Again, Context, Done, Refused
 from .exports import export as export_lustre
+from .idle import no_fleet
 from .nodes import have_node, node_off
 from .stacks import delete, kept_resources
 
@@ -84,7 +85,14 @@ def _node_off(ctx: Context) -> None:
         node_off(ctx)
 
 
+def _delete_monitoring(ctx: Context) -> None:
+    no_fleet(ctx)
+    delete(ctx, "monitoring")
+
+
 def _delete_compute(ctx: Context) -> None:
+    if "compute" not in ctx.state.get("asked", {}):
+        no_fleet(ctx)
     if ctx.tier == "nvme" and "compute" in ctx.state.get("stacks", {}) and "compute" not in ctx.state.get("asked", {}):
         local.before_compute(ctx)
     delete(ctx, "compute")
@@ -115,7 +123,7 @@ STEPS: dict[str, Callable[[Context], None]] = {
     "quiet": _per_tier(lustre=lustre.quiet),
     "prove": _prove,
     "storage-node-off": _node_off,
-    "delete-monitoring": lambda ctx: delete(ctx, "monitoring"),
+    "delete-monitoring": _delete_monitoring,
     "delete-compute": _delete_compute,
     "quiet-again": _quiet_again,
     "delete-hot": _delete_hot,
@@ -172,12 +180,15 @@ def run(
     try:
         if ctx.tier in _HELD:
             hold.hold(aws, ctx.lake, ctx.hot_tier_id, clock)
+            state["held"] = True
         _work(ctx, step)
     except Again as again:
         answer = {"status": "again", "wait": max(int(again.wait), 1), "waiting_for": again.text}
     except Done:
         answer["status"] = "done"
-        _tidy(ctx)
+        # A lease that an agent writes would make the proof worthless before anybody has read it: the hold ends by
+        # itself.
+        _tidy(ctx, lifts=ctx.action != "prove")
     except Refused as refused:
         answer = _refusal(ctx, refused.text, refused.blocking)
         if refused.quiet:
@@ -212,12 +223,14 @@ def _refusal(ctx: Context, text: str, blocking: list[Any]) -> dict[str, Any]:
     return {"status": "refused", "wait": 0, "refused": text[:4000], "blocking": named}
 
 
-def _tidy(ctx: Context) -> None:
+def _tidy(ctx: Context, *, lifts: bool = True) -> None:
     """Let agents work again, and send a node away that was started; the next run does it where this one cannot."""
     if ctx.tier not in _HELD:
         return
-    with contextlib.suppress(Exception):
-        hold.lift(ctx.aws, ctx.lake, ctx.hot_tier_id)
+    # One that never held, such as a look whether a run is idle, leaves the hold of another one alone.
+    if lifts and ctx.state.get("held"):
+        with contextlib.suppress(Exception):
+            hold.lift(ctx.aws, ctx.lake, ctx.hot_tier_id)
     if ctx.state.get("started_node"):
         with contextlib.suppress(Exception):
             node_off(ctx)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ... import preload_steps
 from ...aws import Aws, connect
+from ...plain import plain
 
 
 def handler(event: Mapping[str, Any], _context: object = None, *, aws: Aws | None = None) -> dict[str, Any]:
@@ -24,4 +25,4 @@ def handler(event: Mapping[str, Any], _context: object = None, *, aws: Aws | Non
         "workload": os.environ["WORKLOAD"],
         "lake_bucket": os.environ["LAKE_BUCKET"],
     }
-    return preload_steps.run(state, aws or connect(), time.time)
+    return plain(preload_steps.run(state, aws or connect(), time.time))

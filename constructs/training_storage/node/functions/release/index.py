@@ -7,6 +7,7 @@ import os
 from typing import Any
 
 from ...aws import Aws, connect
+from ...plain import plain
 from ...release.steps import run
 
 _LOG = logging.getLogger("release")
@@ -33,4 +34,4 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
     state.setdefault("action", "check")
     answer = run(event["step"], state, _CLIENTS[0])
     _LOG.info("%s: %s %s", event["step"], answer["status"], answer.get("refused") or answer.get("waiting_for") or "")
-    return answer
+    return plain(answer)
