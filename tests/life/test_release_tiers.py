@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from tests.life.fake_aws import FakeAws
+from tests.life.fake_s3 import moment
 from tests.life.release_world import LAKE, NAME, TAGS
 from training_storage.node import places
+from training_storage.node.checkpoints.run_once import run_once
+from training_storage.node.checkpoints.tree import BucketTree
 from training_storage.node.release import proof as proofs
 from training_storage.node.release.steps import STEPS, run
 from training_storage.node.settings import Settings
@@ -241,3 +244,93 @@ def test_nodes_that_are_gone_have_nothing_to_upload() -> None:
     made.aws.machines.group(f"{NAME}-fleet", TAGS, 0, 8)
     assert made.release()["status"] == "done"
     assert made.aws.cloudformation.deleted == [f"{NAME}-compute"]
+
+
+# -- directory buckets: what was promoted before, what is large, what an earlier run proved
+
+
+def _promoted_by_hand(made: Tier) -> None:
+    run_once(
+        made.aws,
+        made.settings,
+        BucketTree(made.aws, HOT, "checkpoints/"),
+        node="i-1",
+        clock=made.aws.clock,
+        sleep=made.aws.sleep,
+        prune=False,
+        asked=frozenset({"run1/step-4"}),
+    )
+    made.aws.sleep(600)
+
+
+@pytest.mark.parametrize("step", ["step-3", "step-4"])
+def test_what_was_promoted_and_is_no_longer_in_the_lake_is_brought_there_again(step: str) -> None:
+    """Also what the policy would not want there: somebody promoted it by hand."""
+    made = Tier("express")
+    made.fill()
+    _promoted_by_hand(made)
+    for name in ("rank0.pt", "COMPLETE"):
+        made.aws.s3.delete_object(Bucket=LAKE, Key=f"checkpoints/run1/{step}/{name}")
+    state = made.release()
+    assert state["status"] == "done", state
+    lake = made.aws.s3.content(LAKE)
+    assert {key: lake[key] for key in made.lost if f"/{step}/" in key} == {
+        key: body for key, body in made.lost.items() if f"/{step}/" in key
+    }
+
+
+@pytest.mark.parametrize("step", ["step-3", "step-4"])
+def test_what_was_promoted_and_went_from_the_lake_after_the_proof_keeps_the_buckets(step: str) -> None:
+    made = Tier("express")
+    made.fill()
+    _promoted_by_hand(made)
+    proven = made.release("prove")["proof"]["valid_from"]
+    made.aws.s3.delete_object(Bucket=LAKE, Key=f"checkpoints/run1/{step}/rank0.pt")
+    state = made.release(proof=proven)
+    assert state["status"] == "refused"
+    assert step in json.dumps(state["blocking"])
+    assert made.release()["status"] == "done"
+
+
+def test_a_large_object_that_belongs_to_no_checkpoint_is_copied_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("training_storage.node.checkpoints.promotion_copy.LARGEST", 10)
+    monkeypatch.setattr("training_storage.node.checkpoints.promotion_copy.PART", 8)
+    made = Tier("express")
+    made.fill()
+    made.put("checkpoints/run1/tokenizer.bin", b"0123456789abcdef0")
+    made.aws.sleep(600)
+    state = made.release()
+    assert state["status"] == "done", state
+    assert made.aws.s3.content(LAKE)["checkpoints/run1/tokenizer.bin"] == b"0123456789abcdef0"
+
+
+def test_a_proof_of_an_earlier_run_of_the_same_name_is_none_of_this_one() -> None:
+    """Buckets have no id that tells runs apart; a delete by hand had begun, so that a proof was looked for."""
+    made = Tier("express")
+    made.fill()
+    assert made.release()["status"] == "done"
+    again = Tier("express")
+    again.aws.now = made.aws.now + 86_400
+    proof = made.aws.s3.get_object(Bucket=LAKE, Key=places.proof_key(NAME))["Body"].read()
+    again.aws.s3.put_object(Bucket=LAKE, Key=places.proof_key(NAME), Body=proof)
+    for name in (f"{NAME}-compute", f"{NAME}-hot"):
+        again.aws.cloudformation.stacks[name]["CreationTime"] = moment(again.aws.now)
+    again.aws.cloudformation.stacks[f"{NAME}-compute"]["StackStatus"] = "DELETE_FAILED"
+    again.fill()
+    state = again.release()
+    assert state["status"] == "done", state
+    assert again.aws.s3.content(LAKE)["checkpoints/run1/step-5/rank0.pt"]
+
+
+def test_what_was_written_after_a_proof_that_was_acted_on_is_proven_anew() -> None:
+    made = Tier("express")
+    made.fill()
+    made.aws.cloudformation.refusing = {f"{NAME}-compute": "busy"}
+    assert "busy" in made.release()["refused"]
+    made.aws.sleep(60)
+    made.put("checkpoints/run1/late.txt")
+    made.aws.sleep(60)
+    made.aws.cloudformation.refusing = {}
+    state = made.release()
+    assert state["status"] == "done", state
+    assert made.aws.s3.content(LAKE)["checkpoints/run1/late.txt"] == b"x"

@@ -347,6 +347,14 @@ def _given_proof(ctx: Context, stacks: dict[str, dict[str, Any]]) -> None:
         )
     if found is None or found.kind != "proof" or ctx.tier == "nvme":
         return
+    if ctx.tier == "express" and given is None:
+        from . import express
+
+        # Buckets have no id that would tell a proof of an earlier run apart.
+        if found.valid_from < stacks["hot"]["CreationTime"].timestamp():
+            return
+        if not express.untouched_since(ctx, found.valid_from):
+            return
     if ctx.tier == "lustre":
         seen = activity(ctx.aws, ctx.hot_tier_id, found.valid_from, ctx.clock(), clock=ctx.clock)
         if seen.last_write is not None and seen.last_write > found.valid_from:

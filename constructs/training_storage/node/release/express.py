@@ -23,7 +23,6 @@ from .sorting import CLASSES, KEEP, LEFT, SCRATCH, UNLINKED, class_of
 
 LONGEST_S = 12 * 3600.0
 """How long promotion may take, over all calls."""
-_LARGEST_COPY = 5 * 2**30
 _SCRATCH = "scratch/"
 
 
@@ -73,7 +72,8 @@ def export(ctx: Context) -> None:
     if settings.policy is None:
         return
     tree = BucketTree(ctx.aws, settings.hot_buckets, settings.lake_prefix)
-    if not _unpromoted(ctx, settings, tree):
+    lost = _lost(ctx, settings, tree)
+    if not lost and not _unpromoted(ctx, settings, tree):
         return
 
     def report(*_given: Any, **_more: Any) -> None:
@@ -91,12 +91,13 @@ def export(ctx: Context) -> None:
             sleep=ctx.sleep,
             promote=True,
             prune=False,
+            asked=frozenset(path for path, _ in lost),
             last=True,
             report=report,
         )
     except _TimeIsUp:
         raise Again(0) from None
-    left = _unpromoted(ctx, settings, tree)
+    left = sorted({*_unpromoted(ctx, settings, tree), *(path for path, _ in _lost(ctx, settings, tree))})
     if left:
         told = "; ".join(str(each) for each in (result.to_dict().get("errors") or ())[:3])
         ctx.wait(
@@ -137,32 +138,45 @@ def _unpromoted(ctx: Context, settings: Settings, tree: Any) -> list[str]:
     return [each.checkpoint.path for each in _decide(ctx, settings, tree)[1].to_promote]
 
 
+def _lost(ctx: Context, settings: Settings, tree: Any) -> list[tuple[str, str]]:
+    """Return checkpoints of the buckets whose copies in the lake are no longer as they were verified, and why.
+
+    Also those that the policy would not want there: somebody has promoted them by hand.
+    """
+    from ..checkpoints.records import record_key
+    from ..checkpoints.verification import verify_all
+
+    known, decision = _decide(ctx, settings, tree)
+    by_key = {record_key(each.path, each.fingerprint): each for each in known}
+    here = [
+        by_key[record_key(each.checkpoint.path, each.checkpoint.fingerprint)]
+        for each in decision.verdicts
+        if each.promoted
+    ]
+    found = verify_all(ctx.aws, settings, here)
+    return [(by_key[key].path, wrong[0]) for key, wrong in sorted(found.items()) if wrong]
+
+
 def compare(ctx: Context) -> None:
     """Verify what was promoted, object by object, and look at every other object once more."""
-    from ..checkpoints.records import record_key
     from ..checkpoints.tree import BucketTree
-    from ..checkpoints.verification import verify_all
 
     settings = settings_of(ctx)
     state = ctx.state
     if settings.policy is not None and not state.get("verified"):
         tree = BucketTree(ctx.aws, settings.hot_buckets, settings.lake_prefix)
-        known, decision = _decide(ctx, settings, tree)
-        if decision.to_promote:
+        due = _unpromoted(ctx, settings, tree)
+        if due:
             raise Refused(
-                "checkpoints became due while the release ran: stop the training job, and run the release again",
-                [each.checkpoint.path for each in decision.to_promote],
+                "checkpoints became due while the release ran: stop the training job, and run the release again", due
             )
-        by_key = {record_key(each.path, each.fingerprint): each for each in known}
-        due = [
-            by_key[record_key(each.checkpoint.path, each.checkpoint.fingerprint)]
-            for each in decision.verdicts
-            if each.due and each.promoted
-        ]
-        wrong = {key: each for key, each in verify_all(ctx.aws, settings, due).items() if each}
-        if wrong:
-            named = [f"{by_key[key].path}: {told[0]}" for key, told in wrong.items()]
-            raise Refused(f"{len(wrong)} promoted checkpoints are no longer in the lake as they were verified", named)
+        lost = _lost(ctx, settings, tree)
+        if lost:
+            raise Refused(
+                f"{len(lost)} promoted checkpoints are no longer in the lake as they were verified; run the release "
+                "again, which promotes them once more",
+                [f"{path}: {told}" for path, told in lost],
+            )
         state["verified"] = True
     _scan(ctx, settings, "compare", copy=True)
     if not ctx.proven:
@@ -197,6 +211,29 @@ def quiet_again(ctx: Context) -> None:
         _note(ctx.state["scan"], page)
     _nobody_wrote(ctx)
     ctx.state.pop("scan")
+
+
+def untouched_since(ctx: Context, moment: float) -> bool:
+    """Return whether no object was written since a moment; False too where a call is too short to look at all."""
+    for bucket in settings_of(ctx).hot_buckets:
+        token = ""
+        while True:
+            given = {"ContinuationToken": token} if token else {}
+            try:
+                page = ctx.aws("s3").list_objects_v2(Bucket=bucket, **given)
+            except Exception as error:
+                if code_of(error) != "NoSuchBucket":
+                    raise
+                page = {}
+            for each in page.get("Contents", ()):
+                if not _ours(each["Key"]) and each["LastModified"].timestamp() >= int(moment):
+                    return False
+            token = page.get("NextContinuationToken") or ""
+            if not token:
+                break
+            if ctx.clock() >= ctx.deadline:
+                return False
+    return True
 
 
 # -- looking at every object
@@ -256,7 +293,7 @@ def _scan(ctx: Context, settings: Settings, name: str, *, copy: bool) -> None:
             else:
                 asked.append((each, inner is not None))
         with ThreadPoolExecutor(max(1, min(ctx.workers, len(asked) or 1))) as pool:
-            settle = partial(_settle, ctx, bucket)
+            settle = partial(_settle, ctx, settings, bucket)
             looks = list(pool.map(lambda one: settle(one[0], loose=one[1] and copy), asked))  # noqa: B023 - ends here
         for (each, loose), told in zip(asked, looks):
             if not told:
@@ -269,20 +306,44 @@ def _scan(ctx: Context, settings: Settings, name: str, *, copy: bool) -> None:
                     scan["blocking"].append(f"s3://{bucket}/{each['Key']}: {told}"[:300])
 
 
-def _settle(ctx: Context, bucket: str, each: dict[str, Any], *, loose: bool) -> str:
+def _settle(ctx: Context, settings: Settings, bucket: str, each: dict[str, Any], *, loose: bool) -> str:
     """Return what keeps an object from being in the lake; one below the checkpoints is copied there."""
     told = _equal(ctx, each, newer=loose)
     if not told or not loose:
         return told
-    if each["Size"] > _LARGEST_COPY:
-        return f"{told}, and it is larger than 5 GiB"
-    ctx.aws("s3").copy_object(
-        Bucket=ctx.lake,
-        Key=each["Key"],
-        CopySource={"Bucket": bucket, "Key": each["Key"]},
-        CopySourceIfMatch=each["ETag"],
-    )
-    return _equal(ctx, each, newer=True)
+    return _copied(ctx, settings, bucket, each) or _equal(ctx, each, newer=True)
+
+
+def _copied(ctx: Context, settings: Settings, bucket: str, each: dict[str, Any]) -> str:
+    """Copy an object to the lake as a promotion does; return why that could not be, empty where it was."""
+    from ..checkpoints.lake import Place
+    from ..checkpoints.model import Checkpoint, FileEntry
+    from ..checkpoints.promotion import Job, PromotionError
+    from ..checkpoints.promotion_copy import copy
+
+    key = each["Key"]
+
+    class Here:
+        """The one object, in the bucket where it was found."""
+
+        def bucket_of(self, _path: str) -> str:
+            return bucket
+
+        def key_of(self, _path: str) -> str:
+            return str(key)
+
+    class Loose(Job):
+        def place(self, _path: str) -> Place:
+            return Place(ctx.lake, key, None)
+
+    when = int(each["LastModified"].timestamp() * 1e9)
+    entry = FileEntry(key, each["Size"], when, str(each["ETag"]).strip('"'))
+    here: Any = Here()
+    try:
+        copy(Loose(ctx.aws, settings, here, Checkpoint("", "", "marker", None, False, "", False, 0, (entry,))))
+    except PromotionError as error:
+        return str(error)
+    return ""
 
 
 def _equal(ctx: Context, each: dict[str, Any], *, newer: bool) -> str:
