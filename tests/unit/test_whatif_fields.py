@@ -68,7 +68,12 @@ def test_every_field_that_reads_a_number_is_there() -> None:
     walk(Workload, "")
     known = {path: field.kind for path, field in numeric_fields().items()}
     # A share ends at 1, and so takes none but the first of the whole numbers and no 1.5.
-    shares = {"dataset.hot_fraction", "checkpoints.max_stall"}
+    shares = {
+        "dataset.hot_fraction",
+        "checkpoints.max_stall",
+        "lifecycle.warn_when_free_below",
+        "lifecycle.release_data_when_free_below",
+    }
     assert set(known) == set(found) | shares
     assert {path: kind for path, kind in known.items() if path not in shares} == {
         path: kind for path, kind in found.items() if path not in shares
