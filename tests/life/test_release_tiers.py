@@ -183,7 +183,7 @@ def test_without_a_status_nobody_knows_what_to_keep() -> None:
 # -- local disks
 
 
-def _flushing(made: Tier, *, unsaved: tuple[str, ...] = (), new_later: bool = False) -> list[str]:
+def flushing(made: Tier, *, unsaved: tuple[str, ...] = (), new_later: bool = False) -> list[str]:
     asked: list[str] = []
 
     def flush(instance: str, text: str) -> tuple[int, str, str]:
@@ -204,7 +204,7 @@ def _flushing(made: Tier, *, unsaved: tuple[str, ...] = (), new_later: bool = Fa
 
 def test_local_disks_go_when_every_node_has_uploaded_what_is_due() -> None:
     made = Tier("nvme")
-    asked = _flushing(made)
+    asked = flushing(made)
     state = made.release()
     assert state["status"] == "done", state
     assert made.aws.cloudformation.deleted == [f"{NAME}-compute"]
@@ -214,7 +214,7 @@ def test_local_disks_go_when_every_node_has_uploaded_what_is_due() -> None:
 
 def test_a_checkpoint_that_could_not_be_saved_keeps_the_nodes() -> None:
     made = Tier("nvme")
-    _flushing(made, unsaved=("run1/step-9",))
+    flushing(made, unsaved=("run1/step-9",))
     state = made.release()
     assert (state["status"], state["blocking"]) == ("refused", ["run1/step-9"])
     assert made.aws.cloudformation.deleted == []
@@ -222,7 +222,7 @@ def test_a_checkpoint_that_could_not_be_saved_keeps_the_nodes() -> None:
 
 def test_a_job_that_goes_on_keeps_the_nodes() -> None:
     made = Tier("nvme")
-    _flushing(made, new_later=True)
+    flushing(made, new_later=True)
     state = made.release()
     assert state["status"] == "refused"
     assert "written after the proof" in state["refused"]
@@ -231,7 +231,7 @@ def test_a_job_that_goes_on_keeps_the_nodes() -> None:
 
 def test_a_node_that_takes_no_commands_keeps_the_nodes() -> None:
     made = Tier("nvme")
-    _flushing(made)
+    flushing(made)
     made.aws.machines.online = False
     state = made.release()
     assert state["status"] == "refused"
