@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import json
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import aws_cdk as cdk
@@ -12,10 +13,13 @@ import pytest
 from aws_cdk import aws_s3 as s3
 
 from tests.life.fake_aws import FakeAws
-from tests.life.release_world import LAKE, World, world
+from tests.life.release_world import LAKE, TAGS, World, world
 from tests.life.test_release_tiers import HOT, Tier, flushing
 from tests.synth.storage import resources
-from training_storage.lifecycle import ReleaseMachine
+from training_storage.lifecycle import PreloadSchedule, ReleaseGuard, ReleaseMachine
+from training_storage.node import places, preload_steps
+from training_storage.node.cloudformation import state_of
+from training_storage.node.release import guard
 from training_storage.node.release.steps import STEPS, run
 from training_storage.tiers import DataLake
 
@@ -197,3 +201,45 @@ def test_a_release_of_local_disks_has_every_right_that_it_uses(app: cdk.App) -> 
     made = Tier("nvme")
     flushing(made)
     assert _lacking(_drive(made), _machine(app)) == []
+
+
+def test_a_preload_by_the_clock_has_every_right_that_it_uses(app: cdk.App) -> None:
+    """From no node on, over commands that get lost, to a refusal."""
+    stack = cdk.Stack(app, "Hot", env=ENV)
+    lake = DataLake(stack, "DataLake", bucket=s3.Bucket.from_bucket_name(stack, "Theirs", LAKE))
+    at = datetime.fromisoformat("2030-12-01T06:00:00+00:00")
+    PreloadSchedule(stack, "Preload", workload="run", data_lake=lake, at=at)
+    aws = FakeAws()
+    aws.s3.make(LAKE)
+    aws.machines.group("run-storage-node", {**TAGS, "training-storage:role": "storage-node"}, 0, 1)
+    recorder = Recorder(aws)
+    state: dict[str, Any] = {"workload": "run", "lake_bucket": LAKE, "paths": ["/datasets"]}
+    for _ in range(100):
+        state = preload_steps.run(state, recorder, aws.clock)
+        if state["status"] != "again":
+            break
+        aws.sleep(state["wait"])
+    assert state["status"] == "refused"
+    assert aws.machines.instances == {}
+    assert _lacking(recorder.seen, _rights(stack)) == []
+
+
+@pytest.mark.parametrize("proven", [False, True])
+def test_a_guard_has_every_right_that_it_uses(app: cdk.App, proven: bool) -> None:
+    stack = cdk.Stack(app, "Hot", env=ENV)
+    lake = DataLake(stack, "DataLake", bucket=s3.Bucket.from_bucket_name(stack, "Theirs", LAKE))
+    ReleaseGuard(stack, "Guard", file_system=None, data_lake=lake, workload_name="run")
+    with world() as made:
+        made.fill()
+        made.train("checkpoints/run1/now.json")
+        made.aws.sleep(600)
+        if proven:
+            made.release("prove")
+        made.aws.s3.put_object(Bucket=LAKE, Key=places.status_key(made.id), Body=b"{}")
+        recorder = Recorder(made.aws)
+        asked = guard.Asked(made.id, "run", LAKE)
+        guard.check_rights(recorder, asked, clock=made.aws.clock)
+        said = guard.decide(recorder, asked, clock=made.aws.clock, sleep=made.aws.sleep)
+        assert said.may_go is proven
+        state_of(recorder, "run-hot")
+    assert _lacking(recorder.seen, _rights(stack)) == []
