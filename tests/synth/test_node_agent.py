@@ -211,3 +211,18 @@ def test_what_is_no_agent_is_refused(app: cdk.App) -> None:
     stack = cdk.Stack(app, "Stack")
     with pytest.raises(ValidationError, match="agent"):
         NodeStorage(stack, "Storage", mounts=[], agent="yes")  # type: ignore[arg-type]  # the mistake under test
+
+
+def test_where_another_link_exports_by_itself_nodes_upload_and_may(app: cdk.App) -> None:
+    """FSx runs no export task beside such a link, so that what lies under one that exports nothing is uploaded."""
+    links = [
+        {"path": "/checkpoints", "source": "s3://their-bucket/saves/", "export": []},
+        {"path": "/results", "source": "s3://their-bucket/results/", "export": ["new", "changed", "deleted"]},
+    ]
+    made = Made(app, given(lustre={"links": links}))
+    for action in ("s3:PutObject", "s3:AbortMultipartUpload", "s3:ListMultipartUploadParts"):
+        allowed = [each for each in made.statements() if action in each["Action"]]
+        assert any("their-bucket/saves/*" in json.dumps(each["Resource"]) for each in allowed), action
+    listing = [each for each in made.statements() if "s3:ListBucketMultipartUploads" in each["Action"]]
+    assert any("their-bucket" in json.dumps(each["Resource"]) for each in listing)
+    assert not [action for action in actions(made) if action.startswith("s3:Delete")]

@@ -155,13 +155,15 @@ def grant_agent(stack: cdk.Stack, grantee: iam.IGrantable, agent: NodeAgent) -> 
     if settings.policy is None:
         return
     link = settings.link_of(settings.checkpoints) if settings.checkpoints else None
-    if link is None:
-        lake.grant_read_write(grantee, prefix=settings.lake_prefix)
-        _grant_resuming(grantee, lake, settings.lake_prefix)
-    elif link.bucket == settings.lake_bucket:
-        lake.grant_read(grantee, prefix=link.prefix)  # FSx writes there
+    # FSx runs no export task beside a link that exports by itself: then nodes write what another link holds.
+    uploads = link is None or (not link.exports and any(each.exports for each in settings.links))
+    if link is None or link.bucket == settings.lake_bucket:
+        prefix = settings.lake_prefix if link is None else link.prefix
+        (lake.grant_read_write if uploads else lake.grant_read)(grantee, prefix=prefix)
+        if uploads:
+            _grant_resuming(grantee, lake.bucket.bucket_arn, lake.bucket.arn_for_objects(keys_below(prefix)))
     else:
-        _grant_reading(stack, grantee, link)
+        _grant_reading(stack, grantee, link, writes=uploads)
     iam.Grant.add_to_principal(
         grantee=grantee,
         actions=["cloudwatch:PutMetricData"],
@@ -173,23 +175,18 @@ def grant_agent(stack: cdk.Stack, grantee: iam.IGrantable, agent: NodeAgent) -> 
     _acknowledge(grantee, "IAM5[Resource::*]", "reading FSx tasks and metrics, and writing metrics, know no resources")
 
 
-def _grant_resuming(grantee: iam.IGrantable, lake: Lake, prefix: str) -> None:
+def _grant_resuming(grantee: iam.IGrantable, bucket: str, objects: str) -> None:
     """Let nodes find the uploads that one of them has left half done."""
-    below = keys_below(prefix)
     iam.Grant.add_to_principal(
         grantee=grantee,
         actions=["s3:ListBucketMultipartUploads"],
-        resource_arns=[lake.bucket.bucket_arn],  # the action knows no condition on the prefix
+        resource_arns=[bucket],  # the action knows no condition on the prefix
     )
-    iam.Grant.add_to_principal(
-        grantee=grantee,
-        actions=["s3:ListMultipartUploadParts"],
-        resource_arns=[lake.bucket.arn_for_objects(below)],
-    )
+    iam.Grant.add_to_principal(grantee=grantee, actions=["s3:ListMultipartUploadParts"], resource_arns=[objects])
 
 
-def _grant_reading(stack: cdk.Stack, grantee: iam.IGrantable, link: Link) -> None:
-    """Let nodes see what FSx exports into a bucket that is not the lake."""
+def _grant_reading(stack: cdk.Stack, grantee: iam.IGrantable, link: Link, *, writes: bool) -> None:
+    """Let nodes see what FSx exports into a bucket that is not the lake, and write it where FSx cannot."""
     bucket = stack.format_arn(service="s3", region="", account="", resource=link.bucket)
     below = keys_below(link.prefix)
     iam.Grant.add_to_principal(
@@ -200,6 +197,11 @@ def _grant_reading(stack: cdk.Stack, grantee: iam.IGrantable, link: Link) -> Non
     )
     objects = f"{bucket}/{below}"
     iam.Grant.add_to_principal(grantee=grantee, actions=["s3:GetObject"], resource_arns=[objects])
+    if writes:
+        iam.Grant.add_to_principal(
+            grantee=grantee, actions=["s3:AbortMultipartUpload", "s3:PutObject"], resource_arns=[objects]
+        )
+        _grant_resuming(grantee, bucket, objects)
     reason = "what is exported from the checkpoints folder is verified; names of objects are not known before"
     _acknowledge(grantee, _nag.wildcard(stack, objects), reason)
 
