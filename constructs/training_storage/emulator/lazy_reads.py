@@ -53,9 +53,22 @@ def _opened(event: str, given: tuple[Any, ...]) -> None:
         _busy.now = False
 
 
+def _open_below(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+    """Open like ``os.open``; what is opened below a folder is watched too, for its event has the bare name alone."""
+    if dir_fd is not None and not os.path.isabs(path):  # noqa: PTH117 - as above
+        folder = os.readlink(f"/proc/self/fd/{dir_fd}")  # noqa: PTH115 - as above
+        _opened("open", (os.path.join(folder, os.fsdecode(path)), None, flags))  # noqa: PTH118 - as above
+    return _os_open(path, flags, mode, dir_fd=dir_fd)
+
+
+_os_open = os.open
+
+
 def install() -> None:
     """Watch what this process opens, and set its clock."""
     sys.addaudithook(_opened)
+    if os.path.isdir("/proc/self/fd"):  # noqa: PTH112 - as above
+        os.open = _open_below
     ahead = float(os.environ.get(CLOCK) or 0)
     if ahead:
         real, real_ns = time.time, time.time_ns
