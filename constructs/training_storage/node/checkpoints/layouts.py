@@ -17,11 +17,13 @@ from . import completeness
 from .completeness import DEEPSPEED_POINTER, MARKERS, MEGATRON_POINTER, METRICS, TRAINER_STATE
 from .folders import Folder, Reader
 from .model import Checkpoint, FileEntry
+from .steps import bare
 from .tree import Tree
 
 POINTERS = (
     DEEPSPEED_POINTER,
     MEGATRON_POINTER,
+    "latest_universal",
     "latest.txt",
     "latest_checkpoint",
     "latest_checkpoint.txt",
@@ -36,7 +38,8 @@ _RECENT_NS = 120_000_000_000
 
 _STEP = re.compile(
     r"(?:^|[-_.=])(?:global_?step|steps?|iter(?:ation)?|checkpoint|ckpt|epoch|ep|batch|ba|update)[-_=]?(\d+)"
-    r"(?:\.(?:ckpt|pt|pth|dcp))?$"
+    r"(?:\.(?:ckpt|pt|pth|dcp))?$",
+    re.IGNORECASE,
 )
 _HUGGINGFACE = re.compile(r"^checkpoint-\d+$")
 _MEGATRON = re.compile(r"^iter_\d+$")
@@ -134,6 +137,12 @@ def _grow(files: Iterable[FileEntry]) -> tuple[Folder, list[FileEntry], int]:
     return root, small, newest
 
 
+def is_read(entry: FileEntry) -> bool:
+    """Whether what a file says matters for what is a checkpoint, and for when it is complete."""
+    name = entry.path.rpartition("/")[2]
+    return name in _READ or (name in MARKERS and entry.size > 0)
+
+
 _READ = frozenset({*POINTERS, TRAINER_STATE, METRICS, "metadata.json", *completeness.INDEXES})
 
 
@@ -152,7 +161,7 @@ def _candidates(root: Folder) -> Iterator[tuple[Folder, Folder, str]]:
 
 def _layout(folder: Folder, parent: Folder) -> str:
     """Return the layout that a folder looks like, complete or not; empty for one that is no checkpoint."""
-    name = _bare(folder.name)
+    name = bare(folder.name)
     files = folder.files
     if _MEGATRON.match(name) or name == "release":
         beside = MEGATRON_POINTER in parent.files
@@ -183,7 +192,7 @@ def _layout(folder: Folder, parent: Folder) -> str:
 
 def _is_run(folder: Folder, layout: str) -> bool:
     """Whether a folder holds checkpoints of several steps, and is therefore not one itself."""
-    name = _bare(folder.name)
+    name = bare(folder.name)
     says = bool(_STEP.search(name) or name.isdigit() or _MEGATRON.match(name))
     direct = any(each.endswith((*_STATES, ".distcp")) or each in MARKERS for each in folder.files) or any(
         each in folder.files for each in (".metadata", TRAINER_STATE)
@@ -194,7 +203,7 @@ def _is_run(folder: Folder, layout: str) -> bool:
         for inner in each.folders.values():
             if layout == "huggingface" and _DEEPSPEED.match(inner.name):
                 continue
-            if _STEP.search(_bare(inner.name)) and _layout(inner, each):
+            if _STEP.search(bare(inner.name)) and _layout(inner, each):
                 return True
     return False
 
@@ -243,33 +252,23 @@ def _settled(checkpoint: Checkpoint, tree: Tree) -> Checkpoint:
 
 def _temporary(folder: Folder) -> str:
     """Name the first temporary file or folder: the own name counts too."""
-    if _bare(folder.name) != folder.name:
+    if bare(folder.name) != folder.name:
         return f"its final name: {folder.name} is a temporary one"
     for each in folder.walk():
         for name in (*each.folders, *each.files):
-            if _bare(name) != name:
+            if bare(name) != name:
                 inner = each.path[len(folder.path) + 1 :]
                 return f"final names: {inner + '/' if inner else ''}{name} is a temporary one"
     return ""
 
 
-def _bare(name: str) -> str:
-    """Return a name without what marks it as temporary."""
-    if name.startswith(("tmp-", ".tmp-")):
-        return name[name.index("-") + 1 :]
-    for suffix in (".tmp", ".partial", "_tmp"):
-        if name.endswith(suffix):
-            return name[: -len(suffix)]
-    return name
-
-
 def _step(name: str, state: Mapping[str, Any] | None) -> int | None:
-    bare = _bare(name)
-    found = _STEP.search(bare)
+    final = bare(name)
+    found = _STEP.search(final)
     if found:
         return int(found.group(1))
-    if bare.isdigit():
-        return int(bare)
+    if final.isdigit():
+        return int(final)
     step = (state or {}).get("global_step")
     return step if isinstance(step, int) and not isinstance(step, bool) else None
 

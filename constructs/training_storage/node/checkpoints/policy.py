@@ -1,10 +1,12 @@
 """What goes to the lake, and what may leave the hot tier: a pure function of what is there and what is recorded.
 
-Three things keep it safe whatever happens between two looks:
+Four things keep it safe whatever happens between two looks:
 
 - A checkpoint is its path and its fingerprint. Written again under the same name it is another one, with a number of
   its own, and proven nowhere.
 - A number, once in a ledger, stays: what was due yesterday is due today, also when newer ones came and went.
+- Only what says a step is replaced by a later one. ``best``, ``last`` or ``rank_0`` has no number beside those that do,
+  takes no place among the newest, and is never removed.
 - The newest ones are kept by number (the order in which they were first seen) and by time. Clocks that jump, and old
   checkpoints that come back from the lake, confuse one of the two, never both.
 """
@@ -15,9 +17,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from .completeness import METRICS
+from .completeness import MARKERS, METRICS
 from .model import Best, Checkpoint, Decision, Ledger, Policy, Record, Verdict
 from .records import record_key
+from .steps import form, says_step
+
+_ABOUT = 0.999
+"""Checkpoints of one model differ by some bytes: numbers in them have more digits. A file that was cut is shorter."""
 
 REMEMBERED = 1_000
 """Numbers of checkpoints that are gone stay in the ledger for so many more: a folder that a walk missed comes back."""
@@ -96,23 +102,28 @@ class _Series:
         self.asked = asked
         self.before = ledger
         self.complete = [each for each in self.checkpoints if each.complete]
+        # A folder that is written again with each save would take every other number, and each place that is kept.
+        self.counted = [each for each in self.complete if says_step(each.path)] or self.complete
         self.trusted = [each for each in records if record_key(each.path, each.fingerprint) not in suspect]
         self.records = {(each.path, each.fingerprint): each for each in records}
         self.proven = {(each.path, each.fingerprint) for each in self.trusted}
         self.last, self.numbers = self._count(records)
-        self.best = _best_so_far(policy.best, self.trusted, self.numbers, self.complete)
+        self.best = _best_so_far(policy.best, self.trusted, self.numbers, self.counted)
         keep = max(1, policy.keep_hot)
-        by_number = sorted(self.complete, key=lambda each: self.numbers[each.path])[-keep:]
-        self.newest = {each.path for each in (*by_number, *self.complete[-keep:])}
-        self.final = {by_number[-1].path, self.complete[-1].path} if last and self.complete else set()
+        by_number = sorted(self.counted, key=lambda each: self.numbers[each.path])[-keep:]
+        self.newest = {each.path for each in (*by_number, *self.counted[-keep:])}
+        self.final: set[str] = set()
+        if last and self.complete:
+            self.final = {by_number[-1].path, self.complete[-1].path}
+            self.final.update(each.path for each in self.complete if not says_step(each.path))
 
     def _count(self, records: Sequence[Record]) -> tuple[int, dict[str, int]]:
-        """Return the highest number ever given, and the numbers of the complete ones by path."""
+        """Return the highest number ever given, and the numbers of those that are counted by path."""
         highest = max([self.before.last, *(each.number or 0 for each in records)])
         numbers: dict[str, int] = {}
         taken = set(self.before.numbers.values())
         new = []
-        for each in self.complete:
+        for each in self.counted:
             number = self.before.numbers.get(_name(each))
             if number is None:
                 record = self.records.get((each.path, each.fingerprint))
@@ -130,7 +141,7 @@ class _Series:
     def ledger(self) -> Ledger:
         """Return the ledger with the numbers of this look; the same one where nothing is new."""
         numbers = {name: number for name, number in self.before.numbers.items() if number > self.last - REMEMBERED}
-        numbers.update((_name(each), self.numbers[each.path]) for each in self.complete)
+        numbers.update((_name(each), self.numbers[each.path]) for each in self.counted)
         there = {each.path: each for each in self.checkpoints}
         pruning = {
             path: fingerprint
@@ -145,7 +156,7 @@ class _Series:
         return [self._complete(each) if each.complete else self._incomplete(each) for each in self.checkpoints]
 
     def _complete(self, checkpoint: Checkpoint) -> Verdict:
-        number = self.numbers[checkpoint.path]
+        number = self.numbers.get(checkpoint.path)
         due, why = self._due(checkpoint, number)
         identity = (checkpoint.path, checkpoint.fingerprint)
         promoted = identity in self.proven
@@ -158,9 +169,11 @@ class _Series:
             because = f"among the newest {max(1, self.policy.keep_hot)}" + (f"; {why}" if why else "")
         elif checkpoint.pinned:
             because = "a pointer file names it" + (f"; {why}" if why else "")
+        elif not says_step(checkpoint.path):
+            because = "its name says no step, so that no later one replaces it" + (f"; {why}" if why else "")
         else:
             prune = True
-            newer = f"{len(self.complete)} complete, the newest {max(1, self.policy.keep_hot)} stay"
+            newer = f"{len(self.counted)} complete, the newest {max(1, self.policy.keep_hot)} stay"
             because = f"{why or 'no key version'}; {newer}"
         state = "in the lake" if promoted else ""
         return Verdict(
@@ -169,18 +182,19 @@ class _Series:
             due,
             promoted,
             prune,
-            f"number {number}: {because}" + (f"; {state}" if state else ""),
+            f"{'not counted' if number is None else f'number {number}'}: {because}" + (f"; {state}" if state else ""),
         )
 
-    def _due(self, checkpoint: Checkpoint, number: int) -> tuple[str, str]:
+    def _due(self, checkpoint: Checkpoint, number: int | None) -> tuple[str, str]:
         """Return why a checkpoint has to be in the lake, as a word and in words."""
-        if number % self.policy.promote_every == 0:
+        if number is not None and number % self.policy.promote_every == 0:
             return "every", f"a key version (every {self.policy.promote_every})"
         if checkpoint.path in self.best and self.policy.best:
             metric = self.policy.best.metric
             return "best", f"the best so far ({metric} {_value(checkpoint.metrics, metric):g})"
         if checkpoint.path in self.final:
-            return "last", "the last of its series"
+            kept = "" if says_step(checkpoint.path) else "kept with "
+            return "last", f"{kept}the last of its series"
         if checkpoint.path in self.asked:
             return "asked", "asked for"
         return "", ""
@@ -188,11 +202,13 @@ class _Series:
     def _incomplete(self, checkpoint: Checkpoint) -> Verdict:
         limit_s = self.policy.incomplete_expires_after_s
         still_s = (self.now_ns - checkpoint.modified_ns) / 1e9
-        # Only one of the same layout tells that the job went on and left this one behind.
+        # Only one of the same layout and form of name tells that the job went on and left this one behind.
         newer = [
             each
-            for each in self.complete
-            if each.layout == checkpoint.layout and checkpoint.modified_ns < each.modified_ns <= self.now_ns
+            for each in self.counted
+            if each.layout == checkpoint.layout
+            and form(each.path) == form(checkpoint.path)
+            and checkpoint.modified_ns < each.modified_ns <= self.now_ns
         ]
         prune = False
         if checkpoint.path in self.asked:
@@ -202,8 +218,15 @@ class _Series:
             because = "its removal was interrupted, and ends only with what was to be removed then"
         elif checkpoint.pinned:
             because = "a pointer file names it"
+        elif not says_step(checkpoint.path):
+            because = "its name says no step, so that no later one replaces it"
         elif not newer:
-            because = "no newer complete one of its layout in the series"
+            because = "no newer complete one of its layout and form of name in the series"
+        elif _lacks_marker_alone(checkpoint, newer[-1]):
+            because = (
+                f"it has every file that {newer[-1].path} has, so it may be from before markers were written; fix: "
+                f"write its marker ({MARKERS[0]}), or remove it by hand"
+            )
         elif still_s < limit_s:
             because = f"unchanged for {max(0, still_s):.0f} s, kept for {limit_s} s"
         else:
@@ -214,6 +237,25 @@ class _Series:
 
 def _age(checkpoint: Checkpoint) -> tuple[int, int, str]:
     return (checkpoint.modified_ns, -1 if checkpoint.step is None else checkpoint.step, checkpoint.path)
+
+
+def _lacks_marker_alone(checkpoint: Checkpoint, whole: Checkpoint) -> bool:
+    """Whether a checkpoint has all that a complete one has but its marker, in names and about in size."""
+    if checkpoint.layout != "marker":
+        return False
+
+    def sizes(of: Checkpoint) -> dict[str, int]:
+        return {each.path[len(of.path) + 1 :]: each.size for each in of.files}
+
+    mine = sizes(checkpoint)
+    other = {name: size for name, size in sizes(whole).items() if name not in (*MARKERS, METRICS)}
+    there = sum(mine.get(name, 0) for name in other)
+    return (
+        mine.keys().isdisjoint(MARKERS)
+        and bool(other)
+        and other.keys() <= mine.keys()
+        and there >= sum(other.values()) * _ABOUT
+    )
 
 
 def _name(checkpoint: Checkpoint) -> str:

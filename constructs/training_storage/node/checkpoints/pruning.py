@@ -26,6 +26,7 @@ from .layouts import find_checkpoints, removal_order
 from .model import Checkpoint, Decision, FileEntry, Ledger, Record, Verdict
 from .names import quoted
 from .records import decode, encode
+from .removals import ExportedRemovals
 from .tree import LocalTree, Tree
 from .verification import verify
 
@@ -69,6 +70,7 @@ class Pruner:
         self._tree = tree
         self._decide = decide
         self._check = check
+        self._exported = ExportedRemovals(aws, settings)
 
     # -- one checkpoint
 
@@ -93,6 +95,8 @@ class Pruner:
         if not checkpoint.path:
             raise Kept("the root itself is never removed")
         self._check()
+        if record is not None:
+            self._refuse_exported(checkpoint)
         if not isinstance(self._tree, LocalTree):
             self._write_list(verdict, record)
         begun = replace(ledger, pruning={**ledger.pruning, checkpoint.path: checkpoint.fingerprint})
@@ -110,6 +114,14 @@ class Pruner:
         if not isinstance(self._tree, LocalTree):
             self._drop_list(checkpoint.path, checkpoint.fingerprint)
         return ledger
+
+    def _refuse_exported(self, checkpoint: Checkpoint) -> None:
+        link = self._exported.link_of(checkpoint.path)
+        if link:
+            raise Kept(
+                f"{checkpoint.path} is kept: the link of {link} exports removals, so that removing it here would "
+                "delete in S3 what was promoted; fix: take deleted out of that link's export events"
+            )
 
     def _look_once_more(self, verdict: Verdict, record: Record | None, ledger: Ledger) -> None:
         checkpoint = verdict.checkpoint
