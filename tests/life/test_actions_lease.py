@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import threading
@@ -246,3 +247,87 @@ def test_a_node_that_is_not_elected_does_nothing(tmp_path: Path) -> None:
     assert world.aws.s3.content(LAKE) == {}
     held.release()
     assert world.run().elected
+
+
+# -- file systems that are full, or gone
+
+
+@pytest.fixture
+def full(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No byte fits any more; names and links do."""
+
+    def refuse(self: Path, *_: object, **__: object) -> int:
+        self.touch()
+        raise OSError(errno.ENOSPC, "No space left on device", str(self))
+
+    monkeypatch.setattr(Path, "write_text", refuse)
+
+
+@pytest.mark.usefixtures("full")
+def test_a_full_file_system_still_elects_one_node_that_can_make_room(tmp_path: Path, clock: Clock) -> None:
+    first, second = (FileLease(str(tmp_path), node, clock, 600) for node in ("i-1", "i-2"))
+    assert first.acquire()
+    clock.now += 301
+    first.check()  # renewed
+    assert not second.acquire()
+    assert second.other is not None
+    assert second.other.holder == "i-1"
+    first.release()
+    assert second.acquire()
+    assert not list(tmp_path.rglob("draft-*"))
+
+
+def test_what_was_taken_while_it_was_full_is_renewed_when_it_is_not(
+    tmp_path: Path, clock: Clock, full: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del full
+    lease = FileLease(str(tmp_path), "i-1", clock, 600)
+    assert lease.acquire()
+    monkeypatch.undo()
+    clock.now += 301
+    lease.check()
+    lease.release()
+    assert FileLease(str(tmp_path), "i-2", clock, 600).acquire()
+
+
+def test_no_lease_is_made_beside_a_file_system_that_is_not_mounted(tmp_path: Path, clock: Clock) -> None:
+    with pytest.raises(FileNotFoundError):
+        FileLease(str(tmp_path / "fsx" / "checkpoints"), "i-1", clock, 600).acquire()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_that_went_away_within_a_run_takes_no_status_with_it(tmp_path: Path) -> None:
+    """What is seen then is the empty folder below the mount: nothing unsaved, says the status to whoever deletes."""
+    world = World(tmp_path)
+    world.save("run1/step-1")
+    world.save("run1/step-2")
+    world.run(promote=False)
+    assert world.status()["unsaved"] == ["run1/step-2"]
+    away = tmp_path / "away"
+
+    class Unmounting:
+        """Takes the file system away once the lease is held."""
+
+        def __call__(self, service: str) -> object:
+            if list(world.checkpoints.glob(".training-storage/lease/lease-*")):
+                world.root.rename(away)
+                world.checkpoints.mkdir(parents=True)
+            return world.aws(service)
+
+    result = world.run(Unmounting())
+    assert away.is_dir()
+    assert [each for each in result.errors if "stopped" in each]
+    assert world.status()["unsaved"] == ["run1/step-2"]
+
+
+def test_a_lease_in_the_lake_that_nobody_can_read_ends_too(clock: Clock) -> None:
+    aws = FakeAws()
+    aws.s3.make(LAKE)
+    aws.now = clock.now
+    lease = ObjectLease(aws, LAKE, "training", "i-1", clock, 600)
+    aws.s3.put_object(
+        Bucket=LAKE, Key=".training-storage/checkpoints/leases/training.json", Body=b'{"holder": 1, "x": 2}'
+    )
+    assert not lease.acquire()
+    clock.now += 601
+    assert lease.acquire()

@@ -30,6 +30,7 @@ SECONDS = 600.0
 LOOK_S = 5.0
 """How often ``check`` looks whether the lease is still this one's: another process of the same node may take it."""
 FOLDER = places.HIDDEN + "/lease"
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _NO_FLOCK = frozenset({errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK})
 
 
@@ -90,8 +91,11 @@ class Lease:
         self._held, self._looked = taken, taken.renewed
         return True
 
-    def check(self) -> None:
+    def check(self, *, look: bool = False) -> None:
         """Make sure that the lease is held, and renew it when half of it is over.
+
+        Args:
+            look: Look at it now, also where that was done a moment ago.
 
         Raises:
             LeaseLost: It is not, or nobody knows.
@@ -104,7 +108,7 @@ class Lease:
             self._held = None
             raise LeaseLost(f"the lease ended {now - held.until:.0f} s ago, before it was renewed")
         old = now - held.renewed >= self.seconds / 2
-        if not old and 0 <= now - self._looked < LOOK_S:
+        if not look and not old and 0 <= now - self._looked < LOOK_S:
             return
         try:
             there = self._read()
@@ -178,7 +182,9 @@ class FileLease(Lease):
         Raises:
             OSError: The file system refuses.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
+        # Not the root: where that is gone, the file system is not mounted, and a lease beside it binds nobody.
+        self._folder.parent.mkdir(exist_ok=True)
+        self._folder.mkdir(exist_ok=True)
         if not self._belt():
             self.other = self._read()
             return False
@@ -210,7 +216,9 @@ class FileLease(Lease):
         return True
 
     def _turns(self) -> list[int]:
-        names = (each.name[6:-5] for each in self._folder.glob("lease-*.json"))
+        names = (
+            each[6:-5] for each in os.listdir(self._folder) if each.startswith("lease-") and each.endswith(".json")
+        )
         return sorted(int(each) for each in names if each.isdigit())
 
     def _path(self, turn: int) -> Path:
@@ -230,7 +238,8 @@ class FileLease(Lease):
     def _held_by(self, path: Path) -> Held | None:
         """Read a turn; None where it is over. One whose node died before it was on disk lasts as long as any other."""
         try:
-            text, written = path.read_text(encoding="utf-8"), path.stat().st_mtime
+            written = path.lstat().st_mtime
+            text = os.readlink(path) if path.is_symlink() else path.read_text(encoding="utf-8")  # noqa: PTH115 - no path
         except FileNotFoundError:
             return None
         try:
@@ -240,14 +249,10 @@ class FileLease(Lease):
 
     def _write(self, held: Held) -> bool:
         mine = self._turn + 1
-        draft = self._folder / f"draft-{held.mark}"
-        draft.write_text(json.dumps(asdict(held)), encoding="utf-8")
         try:
-            os.link(draft, self._path(mine))
+            self._make(self._path(mine), json.dumps(asdict(held)), held.mark)
         except FileExistsError:
             return False
-        finally:
-            draft.unlink()
         turns = self._turns()
         if turns[-1] != mine:  # this turn was over long ago: its number was free again
             self._path(mine).unlink(missing_ok=True)
@@ -257,6 +262,22 @@ class FileLease(Lease):
             with suppress(FileNotFoundError):
                 self._path(each).unlink()
         return True
+
+    def _make(self, path: Path, text: str, mark: str) -> None:
+        """Make a file with its whole content, where none is; a symbolic link that says it where no byte fits any more.
+
+        Names and links lie on the metadata servers. Without a lease nobody would remove what fills the file system.
+        """
+        draft = self._folder / f"draft-{mark}"
+        try:
+            draft.write_text(text, encoding="utf-8")
+            os.link(draft, path)
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            path.symlink_to(text)
+        finally:
+            draft.unlink(missing_ok=True)
 
 
 class ObjectLease(Lease):
@@ -294,7 +315,12 @@ class ObjectLease(Lease):
             self._etag = ""
             return None
         self._etag = answer["ETag"]
-        return Held(**json.loads(answer["Body"].read()))
+        try:
+            return Held(**json.loads(answer["Body"].read()))
+        except (ValueError, TypeError):
+            # Nobody can say whose it is: it lasts as long as any other, and is then taken over.
+            written = answer["LastModified"].timestamp()
+            return Held("unknown", written + self.seconds, written, "")
 
     def _write(self, held: Held) -> bool:
         condition: dict[str, Any] = {"IfMatch": self._etag} if self._etag else {"IfNoneMatch": "*"}
