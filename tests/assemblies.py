@@ -79,3 +79,20 @@ def synthesize(
 def example(name: str) -> Assembly:
     """The assembly of one example, synthesized once."""
     return synthesize(ROOT / "examples" / f"{name}.yaml")
+
+
+@cache
+def _linter(region: str) -> Any:
+    from cfnlint.config import ConfigMixIn
+    from cfnlint.runner import Runner
+
+    return Runner(ConfigMixIn(regions=[region]))
+
+
+def lint(template: dict[str, Any], region: str = "us-east-1") -> list[str]:
+    """What cfn-lint finds in a template. Its rules are loaded once a process: that takes longer than most checks."""
+    from cfnlint.decode.decode import decode_str
+
+    decoded, errors = decode_str(json.dumps(template))
+    found = errors or _linter(region).validate_template(decoded)
+    return [f"{match.rule.id} {match.message}" for match in found]

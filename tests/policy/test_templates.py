@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.assemblies import EXAMPLES, ROOT, example, synthesize
+from tests.assemblies import EXAMPLES, ROOT, example, lint, synthesize
 
 if TYPE_CHECKING:
     import aws_cdk as cdk
@@ -34,16 +34,20 @@ def test_cdk_nag_finds_nothing_unacknowledged(name: str) -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_cfn_lint_finds_nothing(name: str) -> None:
-    from cfnlint.api import lint
-    from cfnlint.config import ManualArgs
-
     found = [
-        f"{stack}: {match.rule.id} {match.message}"
+        f"{stack}: {match}"
         for stack, template in example(name).templates.items()
-        for match in lint(json.dumps(template), config=ManualArgs(regions=["us-east-1"]))
-        if match.rule.id not in CFN_LINT_ACKNOWLEDGED
+        for match in lint(template)
+        if match.split()[0] not in CFN_LINT_ACKNOWLEDGED
     ]
     assert found == []
+
+
+def test_cfn_lint_finds_what_is_wrong_in_every_template_that_it_is_given() -> None:
+    good = {"Resources": {"Key": {"Type": "AWS::KMS::Key", "Properties": {"EnableKeyRotation": True}}}}
+    wrong = {"Resources": {"Key": {"Type": "AWS::KMS::Key", "Properties": {"EnableKeyRotations": True}}}}
+    found = [lint(template) for template in (wrong, good, wrong)]
+    assert ["EnableKeyRotations" in str(each) for each in found] == [True, False, True]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

@@ -49,7 +49,7 @@ def test_capacity_links_and_image_are_those_of_the_users_facts(catalog: Catalog)
     (file_system,) = made.all("AWS::FSx::FileSystem")
     assert file_system["Properties"]["StorageCapacity"] == 10_000
     assert len(made.all("AWS::FSx::DataRepositoryAssociation")) == 9
-    (template,) = made.all("AWS::EC2::LaunchTemplate")
+    (template,) = made.of("mine-compute", "AWS::EC2::LaunchTemplate").values()
     image = template["Properties"]["LaunchTemplateData"]["ImageId"]
     assert image == "resolve:ssm:/images/of-our-own"
 

@@ -13,6 +13,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk import aws_s3 as s3
 from aws_cdk.assertions import Template
 
+from tests.assemblies import lint
 from tests.synth.s3_files import (
     ACCOUNT,
     FILE_SYSTEM,
@@ -495,9 +496,6 @@ def test_report_34_without_s3_files_there_is_nothing_of_it(stack: cdk.Stack) -> 
 
 @pytest.mark.parametrize("region", ["us-east-1", "cn-north-1", "us-gov-west-1"])
 def test_templates_pass_cfn_lint_in_every_partition(app: cdk.App, region: str) -> None:
-    from cfnlint.api import lint
-    from cfnlint.config import ManualArgs
-
     stack = known_stack(app, region=region)
     vpc_id, zone = "vpc-0123456789abcdef0", f"{region}a"
     network = ec2.Vpc.from_vpc_attributes(stack, "Vpc", vpc_id=vpc_id, availability_zones=[zone])
@@ -509,8 +507,7 @@ def test_templates_pass_cfn_lint_in_every_partition(app: cdk.App, region: str) -
     made.allow_client(client(stack, network))
     made.grant_root(node_role(stack))
     made.grant_read(cdk.aws_iam.AccountPrincipal("222222222222"))
-    text = json.dumps(Template.from_stack(stack).to_json())
-    assert [f"{match.rule.id} {match.message}" for match in lint(text, config=ManualArgs(regions=[region]))] == []
+    assert lint(Template.from_stack(stack).to_json(), region) == []
 
 
 def test_report_38_the_same_settings_give_the_same_bytes_in_two_folders(make_app: Any) -> None:
