@@ -216,9 +216,11 @@ class FileLease(Lease):
         return True
 
     def _turns(self) -> list[int]:
-        names = (
-            each[6:-5] for each in os.listdir(self._folder) if each.startswith("lease-") and each.endswith(".json")
-        )
+        try:
+            there = os.listdir(self._folder)  # noqa: PTH208 - names alone: a link to nowhere is a turn too
+        except FileNotFoundError:
+            return []
+        names = (each[6:-5] for each in there if each.startswith("lease-") and each.endswith(".json"))
         return sorted(int(each) for each in names if each.isdigit())
 
     def _path(self, turn: int) -> Path:
