@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shlex
@@ -201,3 +202,32 @@ def test_failures_go_with_their_time(given: tuple[str, str], run: Nodes) -> None
 
 def test_another_workload_is_not_found(run: Nodes) -> None:
     assert "check the name" in said("list", "other", code=1)
+
+
+def test_an_answer_from_before_is_not_taken_for_one_of_now(run: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody who interrupts and asks again hours later is told of now, and gets done what is asked now."""
+
+    def interrupt(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as interrupted:
+        interrupted.setattr("training_storage.operations.node_commands.calls.look", lambda *_: interrupt(0))
+        for action in (["list"], ["promote", "--last"]):
+            with pytest.raises(KeyboardInterrupt):
+                command.run(command_arguments(action[0], NAME, *action[1:]))
+    run.aws.sleep(36_000)
+    run.checkpoint(20)
+    assert "run1/step-20" in {each["path"] for each in told("list", NAME)["hot"]}
+    assert "run1/step-20" in json.dumps(told("promote", NAME, "--last"))
+
+
+def command_arguments(*words: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    command.add_arguments(parser)
+    return parser.parse_args(list(words))
+
+
+@pytest.mark.parametrize("action", ["promote", "restore-drill"])
+def test_a_checkpoint_may_be_named_as_nodes_see_it(action: str, run: Nodes) -> None:
+    path = f"{run.settings.checkpoints}/run1/step-7"
+    assert "run1/step-7" in said(action, NAME, "--path", path)

@@ -144,7 +144,7 @@ def _act(arguments: argparse.Namespace, aws: Aws, lake: str) -> int:
     argv = [arguments.action]
     argv += ["--last"] if getattr(arguments, "last", False) else []
     argv += ["--dry-run"] if arguments.dry_run else []
-    argv += [each.strip("/") for each in getattr(arguments, "paths", ())]
+    argv += [each.rstrip("/") for each in getattr(arguments, "paths", ())]
     with NodesReporter(quiet=arguments.format == "json") as report:
         done = act(aws, arguments.name, lake, argv, on_start=report.started, on_look=report.look)
     require_answers(done, arguments.name)
@@ -173,7 +173,7 @@ def _drill(arguments: argparse.Namespace, aws: Aws, lake: str) -> int:
             aws,
             arguments.name,
             lake,
-            path=arguments.path.strip("/") if arguments.path else None,
+            path=arguments.path.rstrip("/") if arguments.path else None,
             source=arguments.source,
             nodes=arguments.nodes,
             on_start=report.started,

@@ -81,6 +81,7 @@ def run_on_nodes(
     nodes: Callable[[], Sequence[str]],
     for_nodes: Callable[[Sequence[str]], Sequence[str]] = lambda _: (),
     wait: bool = True,
+    told_later: bool = False,
     timeout_s: float = LONGEST_S,
     on_start: Callable[[tuple[str, ...], bool], None] | None = None,
     on_look: Callable[[tuple[NodeAnswer, ...]], None] | None = None,
@@ -101,6 +102,8 @@ def run_on_nodes(
         nodes: Returns the nodes to ask; called only where nothing is joined.
         for_nodes: Returns more arguments for these nodes.
         wait: Follow to the end. False: send, look once and return.
+        told_later: Take the answer of a command that was joined and is over already. Left out: such an answer may be
+            hours old, and says nothing of now, so that the command is sent again.
         timeout_s: Seconds after which Systems Manager ends the command, at most 48 hours.
         on_start: Called with the nodes, and whether the command was joined.
         on_look: Called with each look.
@@ -112,10 +115,18 @@ def run_on_nodes(
         RefusedError: No node takes commands.
         AwsError: AWS refused or failed.
     """
-    with aws_errors("SendCommand"):
-        call, joined = calls.start_or_join(
-            aws, lake_bucket, name, argv, nodes, timeout_s=timeout_s, clock=clock, for_nodes=for_nodes
-        )
+    while True:
+        with aws_errors("SendCommand"):
+            call, joined = calls.start_or_join(
+                aws, lake_bucket, name, argv, nodes, timeout_s=timeout_s, clock=clock, for_nodes=for_nodes
+            )
+        if not joined or told_later:
+            break
+        with aws_errors("ListCommandInvocations"):
+            if any(not each.over for each in calls.look(aws, lake_bucket, call)):
+                break
+        with aws_errors("PutObject"):
+            calls.finish(aws, lake_bucket, name, argv, call)
     if on_start is not None:
         on_start(call.instance_ids, joined)
     while True:

@@ -144,7 +144,8 @@ def preload_data(
             aws, name, lake, argv,
             nodes=lambda: choose_nodes(aws, name, 1 if dry_run else nodes),
             for_nodes=lambda chosen: ["--among", ",".join(chosen)],
-            wait=wait, on_start=on_start, on_look=on_look, sleep=sleep, clock=clock, look_s=look_s,
+            wait=wait, told_later=not dry_run, look_s=look_s,
+            on_start=on_start, on_look=on_look, sleep=sleep, clock=clock,
         )  # fmt: skip
     refused = [each for each in run.answers if each.state == "refused"]
     if run.over and len(refused) == len(run.answers):

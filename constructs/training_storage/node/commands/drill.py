@@ -15,6 +15,7 @@ from ..checkpoints.tree import BucketTree, LocalTree
 from ..errors import Refusal
 from ..roots import instance_id, rooted
 from ..settings import Settings
+from ._tier import relative
 
 HELP = "read a checkpoint back from the hot tier and from the lake, and time it"
 
@@ -40,7 +41,7 @@ def run(
         raise Refusal(f"--threads is {arguments.threads}; allowed: 1 or more")
     readings: dict[str, Any] = {}
     skipped: dict[str, str] = {}
-    path = arguments.path.strip("/")
+    path = next(iter(relative(settings, [arguments.path])), "") if arguments.path else ""
     for source in ("hot", "lake"):
         if arguments.source not in (source, "both"):
             continue
