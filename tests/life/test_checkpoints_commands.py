@@ -16,7 +16,7 @@ import pytest
 from tests.life.release_world import LAKE, NAME, TAGS, World, node_root
 from training_storage.cli import checkpoints as command
 from training_storage.cli import main
-from training_storage.node import agent
+from training_storage.node import agent, calls
 from training_storage.operations import aws as operations_aws
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -207,11 +207,15 @@ def test_another_workload_is_not_found(run: Nodes) -> None:
 def test_an_answer_from_before_is_not_taken_for_one_of_now(run: Nodes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody who interrupts and asks again hours later is told of now, and gets done what is asked now."""
 
-    def interrupt(_seconds: float) -> None:
+    real = calls.look
+
+    def interrupt(*given: Any) -> None:
+        for _ in range(5):
+            real(*given)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as interrupted:
-        interrupted.setattr("training_storage.operations.node_commands.calls.look", lambda *_: interrupt(0))
+        interrupted.setattr("training_storage.operations.node_commands.calls.look", interrupt)
         for action in (["list"], ["promote", "--last"]):
             with pytest.raises(KeyboardInterrupt):
                 command.run(command_arguments(action[0], NAME, *action[1:]))
