@@ -31,6 +31,7 @@ sys.path.insert(0, str(ROOT))
 from tests.emulated.life import Life, life_of, write  # noqa: E402 - found by the line above
 from training_storage.emulator.command import environment  # noqa: E402 - as above
 from training_storage.node import places  # noqa: E402 - as above
+from training_storage.operations.node_commands import choose_nodes  # noqa: E402 - as above
 
 PAGES = (ROOT / "docs" / "life-of-a-run.md", ROOT / "docs" / "checkpoints.md")
 BLOCK = re.compile(r"<!-- step: ([a-z0-9-]+) -->\n```(console|json|text)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -156,7 +157,9 @@ class Walk:
             return 0, self._aws(*arguments)
         if program == "cdk":
             return self._cdk(*arguments)
-        node = self.life.nodes()[0]
+        # The node that commands ask: which of the nodes comes first is chance.
+        (chosen,) = choose_nodes(self.life.client, self.name, 1)
+        node = self.life.aws.node(chosen)
         shell = re.sub(r"(?<![\w.])/(fsx|opt|etc|var)\b", rf"{node.root}/\1", command)
         # Only what is read by Python is brought from S3 on an emulated node.
         if program in _READERS:
@@ -356,12 +359,11 @@ def renewed(text: str, steps: dict[str, str]) -> str:
 
 def main() -> None:
     """Walk, and rewrite the blocks of the pages."""
-    texts = {page: page.read_text(encoding="utf-8") for page in PAGES}
     os.environ["COLUMNS"] = "100"
-    with life_of(workload(texts[PAGES[0]])) as life:
+    with life_of(workload(PAGES[0].read_text(encoding="utf-8"))) as life:
         steps = walk(life)
-    for page, text in texts.items():
-        page.write_text(renewed(text, steps), encoding="utf-8")
+    for page in PAGES:  # read now: a walk takes minutes, in which somebody may write
+        page.write_text(renewed(page.read_text(encoding="utf-8"), steps), encoding="utf-8")
 
 
 if __name__ == "__main__":
