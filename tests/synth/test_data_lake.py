@@ -15,6 +15,7 @@ from aws_cdk.assertions import Match, Template
 
 from tests.synth.storage import only, resources, warnings
 from training_storage.errors import ValidationError
+from training_storage.node import places, run_command
 from training_storage.tiers.data_lake import DataLake
 
 BUCKET = "AWS::S3::Bucket"
@@ -130,6 +131,25 @@ def test_lifecycle_has_the_default_ages(stack: cdk.Stack) -> None:
     assert rules["noncurrent-versions"]["NoncurrentVersionExpiration"] == {"NoncurrentDays": 30}
     assert (rules["logs"]["Prefix"], rules["logs"]["ExpirationInDays"]) == ("logs/", 180)
     assert rules["incomplete-uploads"]["AbortIncompleteMultipartUpload"] == {"DaysAfterInitiation": 7}
+
+
+def test_notes_that_are_done_go_and_what_says_what_is_saved_never_does(stack: cdk.Stack) -> None:
+    DataLake(stack, "Lake", checkpoints_expire_after=cdk.Duration.days(90))
+    expiring = {
+        each["Prefix"]: each["ExpirationInDays"] for each in lifecycle(stack).values() if "ExpirationInDays" in each
+    }
+    assert {key: age for key, age in expiring.items() if key.startswith(places.ROOT)} == {
+        places.ANSWERS: 30,
+        places.PRUNING: 30,
+        places.ORDERS: 30,
+        places.LISTS: 30,
+    }
+    # An answer may be waited for for two days.
+    assert min(expiring.values()) * 86_400 > run_command.LONGEST_S
+    for kept in (
+        places.RECORDS, places.LEDGERS, places.STATUS, places.LEASES, places.RELEASES, places.storage_node_key(),
+    ):  # fmt: skip
+        assert not [each for each in expiring if kept.startswith(each)], kept
 
 
 def test_lifecycle_takes_given_ages(stack: cdk.Stack) -> None:

@@ -21,6 +21,9 @@ LEASES = ROOT + "checkpoints/leases/"
 ORDERS = ROOT + "checkpoints/orders/"
 """Checkpoints on local disks of several nodes: what every node has to upload, and the receipts of those that have."""
 
+PARTS = ROOT + "checkpoints/parts/"
+"""One object a node whose disk holds a part of checkpoints: which files, and when it looked last."""
+
 PRUNING = ROOT + "checkpoints/pruning/"
 """What is being removed from directory buckets, object by object: an interrupted removal is ended by this list only."""
 
@@ -35,6 +38,9 @@ CALLS = ANSWERS + "calls/"
 
 PRELOADS = ROOT + "preload/"
 """Lists of paths to load, by the hash of their content, and whether a preload has started the storage node."""
+
+LISTS = PRELOADS + "lists/"
+"""Lists of paths to load; put there again by each preload that is asked for."""
 
 RELEASES = ROOT + "release/"
 """One folder a hot tier: survey, manifest, and the proof without which it is not deleted."""
@@ -78,7 +84,7 @@ def proof_key(hot_tier_id: str) -> str:
 
 def list_key(digest: str) -> str:
     """Return the key of a list of paths to load."""
-    return f"{PRELOADS}lists/{digest}.txt"
+    return f"{LISTS}{digest}.txt"
 
 
 def storage_node_key() -> str:

@@ -23,6 +23,7 @@ from training_storage._arguments import (
     optional,
 )
 from training_storage.errors import Problem, ValidationError
+from training_storage.node import places
 from training_storage.rules.base import find_problems, require
 from training_storage.rules.data_lake import DATA_LAKE_RULES, LAKE_PREFIXES, DataLakeSettings
 from training_storage.rules.links import LINK_RULES, LinkSettings, normalized_prefix
@@ -42,14 +43,28 @@ DEFAULT_DAYS: Final = {
 
 _LONGEST_BUCKET_NAME: Final = 63
 
+PASSING: Final = {
+    "node-answers": places.ANSWERS,
+    "finished-removals": places.PRUNING,
+    "finished-orders": places.ORDERS,
+    "preload-lists": places.LISTS,
+}
+"""Notes of ours that nobody needs once they are done, by id of their rule. No node may delete in the lake.
+
+Never records, ledgers, status, manifests or proofs: they say what is saved.
+"""
+
+PASSING_DAYS: Final = 30
+"""Age at which they go: the longest command runs for two days, and Systems Manager forgets it after 30."""
+
 
 class DataLake(Construct):
     """The data lake: a new bucket with the settings that training needs, or a bucket that exists already.
 
     A new bucket blocks public access, takes TLS only, is encrypted, versioned and kept when its stack is deleted. It
     sends its events to EventBridge from the first deploy on, moves checkpoints to S3 Standard-IA, and removes old logs,
-    noncurrent versions and incomplete uploads. Nothing goes to an archive class: FSx, Mountpoint and S3 Files could not
-    read it.
+    noncurrent versions, incomplete uploads and, after 30 days, answers of nodes. Nothing goes to an archive class: FSx,
+    Mountpoint and S3 Files could not read it.
 
     EventBridge is switched on in the bucket's own properties. CDK's ``event_bridge_enabled`` would do it by a custom
     resource that replaces all notifications of the bucket, also the one by which FSx imports: never use
@@ -356,6 +371,10 @@ def _lifecycle(ages: dict[str, cdk.Duration]) -> list[s3.LifecycleRule]:
         ),
         *([s3.LifecycleRule(id="checkpoints", prefix="checkpoints/", expiration=expiry)] if expiry else []),
         s3.LifecycleRule(id="logs", prefix="logs/", expiration=ages["logs_expire_after"]),
+        *(
+            s3.LifecycleRule(id=name, prefix=prefix, expiration=cdk.Duration.days(PASSING_DAYS))
+            for name, prefix in PASSING.items()
+        ),
         s3.LifecycleRule(
             id="noncurrent-versions",
             noncurrent_version_expiration=ages["noncurrent_versions_expire_after"],
