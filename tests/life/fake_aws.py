@@ -318,6 +318,7 @@ class FakeAws:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(body)
         stamp = int(self.now * 1e9)
-        os.utime(path, ns=(stamp, stamp))
+        for each in (path, path.parent):  # a folder changes with the names in it
+            os.utime(each, ns=(stamp, stamp))
         if file_system_id:
             self.cloudwatch.record("DataWriteBytes", file_system_id, float(len(body)))

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -55,6 +57,7 @@ class Pruner:
         tree: The hot tier.
         decide: The policy, asked once more of a series: of its checkpoints and its ledger.
         check: Raises where this node may not act any more; called before each act.
+        clock: The time, seconds since 1970.
     """
 
     def __init__(
@@ -64,12 +67,14 @@ class Pruner:
         tree: Tree,
         decide: Callable[[Sequence[Checkpoint], Ledger], Decision],
         check: Callable[[], None],
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._aws = aws
         self._settings = settings
         self._tree = tree
         self._decide = decide
         self._check = check
+        self._clock = clock
         self._exported = ExportedRemovals(aws, settings)
 
     # -- one checkpoint
@@ -136,11 +141,26 @@ class Pruner:
                     f"{checkpoint.path} is kept: what was promoted is no longer in the lake: {wrong[0]}{more}{fix}"
                 )
         fresh = find_checkpoints(Below(self._tree, checkpoint.series))
-        now = self._decide(fresh, ledger).by_path().get(checkpoint.path)
+        # The entry that announces this very removal is no sign of one that was interrupted.
+        others = {path: each for path, each in ledger.pruning.items() if path != checkpoint.path}
+        now = self._decide(fresh, replace(ledger, pruning=others)).by_path().get(checkpoint.path)
         if now is None or now.checkpoint.fingerprint != checkpoint.fingerprint:
             raise Kept(f"{checkpoint.path} changed since it was looked at; the next run looks at it anew")
         if not now.prune or now.due != verdict.due:
             raise Kept(f"{checkpoint.path} is kept after all: {now.because}")
+        if not checkpoint.complete:
+            self._refuse_arriving(checkpoint)
+
+    def _refuse_arriving(self, checkpoint: Checkpoint) -> None:
+        """Keep what somebody is copying in: files keep their old times then, and only the folders tell."""
+        policy = self._settings.policy
+        if not isinstance(self._tree, LocalTree) or policy is None:
+            return
+        still_s = self._clock() - _named_at(self._tree, checkpoint.path)
+        if still_s < policy.incomplete_expires_after_s:
+            raise Kept(
+                f"{checkpoint.path} is kept: names in it changed {max(0, still_s):.0f} s ago: it may be on its way in"
+            )
 
     def _ended(self, ledger: Ledger, path: str) -> Ledger:
         rest = {each: fingerprint for each, fingerprint in ledger.pruning.items() if each != path}
@@ -338,6 +358,12 @@ def trash_of(tree: LocalTree, path: str, fingerprint: str) -> Path:
     """Return where a folder lies while it is being removed: in the same file system, and known by what it is."""
     name = hashlib.sha256(f"{path}@{fingerprint}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
     return Path(tree.root, TRASH, name)
+
+
+def _named_at(tree: LocalTree, path: str) -> float:
+    """Return when a name was last made, changed or removed in a folder or below it, seconds since 1970."""
+    whole = os.path.join(tree.root, path)  # noqa: PTH118 - names that are no UTF-8 stay what they are
+    return max((os.lstat(folder).st_mtime for folder, _, _ in os.walk(whole)), default=0.0)
 
 
 def _gone(trash: Path) -> Path:

@@ -256,7 +256,9 @@ class _Run:
             # Nothing was seen, which is not the same as nothing there: what the run before saw stays.
             before = status.read(self.aws, self.settings.lake_bucket, self.settings.hot_tier_id) or {}
             told_.update({key: before[key] for key in ("checkpoints", "unsaved") if key in before})
-        self.check()
+        if self.lease is not None:
+            # Where the file system went away meanwhile, what was seen last may be the empty folder below it.
+            self.lease.check(look=True)
         status.write(self.aws, self.settings, told_)
 
     # -- acting
@@ -271,6 +273,7 @@ class _Run:
             self.tree,
             lambda found, ledger: self._decide(list(found), {ledger.series: ledger}),
             self.check,
+            self.clock,
         )
         still: dict[str, str] = {}
         if prune and not spread:
