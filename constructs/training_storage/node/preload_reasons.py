@@ -35,8 +35,8 @@ WORDS = {
 }
 """Codes, and what each means."""
 
-FINAL = frozenset({"archived", "no-space", "not-linked", "not-imported", "gone-from-s3", "denied", "not-posix"})
-"""Reasons that trying again does not mend."""
+FINAL = frozenset({"archived", "no-space", "not-linked", "not-imported", "gone-from-s3", "not-posix"})
+"""Reasons that trying again does not mend. Not ``denied``: FSx may read what the node's role may not ask for."""
 
 MOST_ASKED = 2_000
 """Objects asked for in one run: with more failures the pattern is known, and each costs a request."""

@@ -19,6 +19,9 @@ TRAINER_STATE = "trainer_state.json"
 MEGATRON_POINTER = "latest_checkpointed_iteration.txt"
 DEEPSPEED_POINTER = "latest"
 
+_LIGHTNING = "checkpoint"
+_UNFINISHED = "-unfinished"
+
 SKEW_NS = 2_000_000_000
 """Clocks of nodes that write one checkpoint together may differ by so much; nobody saves twice within that time."""
 
@@ -68,6 +71,8 @@ def dcp(folder: Folder) -> str:
         return f".metadata, which PyTorch writes last ({len(shards)} shards are there)"
     if metadata.size == 0:
         return ".metadata is empty"
+    if "common.pt" in folder.files and "metadata.json" not in folder.files:
+        return "metadata.json, which Megatron writes last into the folder"
     if not shards:
         return "shards (__RANK_N.distcp): there is none beside .metadata"
     parts: dict[int, set[int]] = {}
@@ -213,6 +218,10 @@ def marker(folder: Folder, reader: Reader) -> str:
     ``files``, sizes by path below the folder, is compared with them.
     """
     markers = [folder.files[name] for name in MARKERS if name in folder.files]
+    inside = folder.folders.get(_LIGHTNING)
+    if not markers and inside is not None and folder.name.endswith(".ckpt") and _states(inside):
+        # PyTorch Lightning lets DeepSpeed save into the folder, under a tag that is always the same.
+        return deepspeed(inside, folder, reader)
     if not markers:
         return f"a file that says it is complete: .metadata of PyTorch, or a marker ({', '.join(MARKERS)}) written last"
     inner = len(folder.path) + 1
@@ -236,6 +245,30 @@ def marker(folder: Folder, reader: Reader) -> str:
                 there = f"has {sizes[path]} bytes" if path in sizes else "is not there"
                 return f"{path} with {size} bytes: it {there}"
     return ""
+
+
+def is_nemo(folder: Folder, parent: Folder) -> bool:
+    """Whether a folder is one of NeMo 2: ``weights`` and ``context``, or a file beside it that says it is written."""
+    weights = folder.folders.get("weights")
+    return (
+        weights is not None
+        and (".metadata" in weights.files or any(name.endswith(".distcp") for name in weights.files))
+        and ("context" in folder.folders or folder.name + _UNFINISHED in parent.files)
+    )
+
+
+def nemo(folder: Folder, parent: Folder) -> str:
+    """NeMo 2: a distributed checkpoint of Megatron in ``weights``, what is needed to load it in ``context``.
+
+    A file ``NAME-unfinished`` lies beside the folder from before its first byte until after its last: ``ModelCheckpoint``
+    in ``nemo/lightning/pytorch/callbacks/model_checkpoint.py``.
+    """
+    if folder.name + _UNFINISHED in parent.files:
+        return f"its end: {folder.name}{_UNFINISHED} lies beside it"
+    lacks = dcp(folder.folders["weights"])
+    if lacks:
+        return f"in weights: {lacks}"
+    return "" if any(folder.folders["context"].below()) else "files in context"
 
 
 def nested(folder: Folder, reader: Reader) -> str:

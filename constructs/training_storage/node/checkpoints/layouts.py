@@ -185,6 +185,8 @@ def _layout(folder: Folder, parent: Folder) -> str:
         return "huggingface"
     if own:
         return own
+    if completeness.is_nemo(folder, parent):
+        return "nemo"
     if _DEEPSPEED.match(name) and _holds_data(folder):
         return "deepspeed"
     return "marker" if _STEP.search(name) and _holds_data(folder) else ""
@@ -232,6 +234,8 @@ def _missing(folder: Folder, parent: Folder, layout: str, reader: Reader) -> str
         return completeness.megatron(folder, parent, reader)
     if layout == "deepspeed":
         return completeness.deepspeed(folder, parent, reader)
+    if layout == "nemo":
+        return completeness.nemo(folder, parent)
     own = (
         completeness.dcp(folder)
         if layout == "dcp"

@@ -37,7 +37,7 @@ class Checkpoint:
     Attributes:
         path: Its folder below the root: ``run1/step-300``.
         series: Folder of the run that it belongs to: ``run1``; empty for the root itself.
-        layout: ``dcp``, ``deepspeed``, ``megatron``, ``huggingface`` or ``marker``.
+        layout: ``dcp``, ``deepspeed``, ``megatron``, ``huggingface``, ``nemo`` or ``marker``.
         step: Training step as its name or its files say; None where neither does.
         complete: Whether everything that its layout promises is there. Only complete ones are counted or promoted.
         missing: What a half-written one lacks, in words; empty for a complete one.
