@@ -110,3 +110,45 @@ def test_a_long_wait_looks_less_often_so_that_its_history_has_room() -> None:
         assert "does not end" in state["refused"]
         assert made.aws.now - began > 36 * 3600
         assert looks * 10 < 20_000
+
+
+class _Partial:
+    """CloudWatch of which the newest minute is not whole: the server that was written to has not reported yet."""
+
+    def __init__(self, made: World) -> None:
+        self._made = made
+
+    def __call__(self, service: str) -> Any:
+        return self if service == "cloudwatch" else self._made.aws(service)
+
+    def get_metric_data(self, **given: Any) -> dict[str, Any]:
+        answer = self._made.aws.cloudwatch.get_metric_data(**given)
+        for each in answer["MetricDataResults"]:
+            if each["Values"]:
+                each["Values"][each["Timestamps"].index(max(each["Timestamps"]))] = 0.0
+        return answer
+
+
+def test_the_newest_minute_is_not_whole_and_proves_nothing() -> None:
+    with world() as made:
+        made.fill()
+
+        def late(step: str) -> None:
+            if step == "quiet":
+                made.aws.now += -made.aws.now % 60 - 1  # the last second of the minute in which the manifest ended
+                made.train("checkpoints/run1/late.json")
+
+        state = made.release("prove", aws=_Partial(made), before=late)
+        assert state["status"] == "refused", state
+        assert "were written to" in state["refused"]
+
+
+def test_a_file_that_fsx_takes_for_exported_says_how_to_make_it_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    with world() as made:
+        made.fill()
+        assert made.release("prove")["status"] == "done"
+        made.aws.s3.delete_object(Bucket=LAKE, Key="checkpoints/run1/config.json")
+        monkeypatch.setattr(made.aws.fsx, "export", lambda *_: None)  # it is archived and not dirty
+        state = made.release("prove")
+        assert "cp -p FILE FILE.new && mv FILE.new FILE" in state["refused"]
+        assert "config.json" in json.dumps(state["blocking"])

@@ -178,6 +178,16 @@ def test_aws_that_fails_ends_with_three(world: World, capsys: pytest.CaptureFixt
     assert "run the same command again" in capsys.readouterr().err
 
 
+def test_nodes_that_run_are_named_before_anybody_is_asked(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """A job between two saves writes nothing: to the proof it looks like one that has ended."""
+    world.machine.ends["prove"] = {**PROVEN, "running": 4}
+    assert main(["release", "run"]) == 1
+    assert "with 4 nodes of the fleet that run now" in capsys.readouterr().out
+    world.machine.ends["prove"] = {**PROVEN, "running": 0}
+    assert main(["release", "run"]) == 1
+    assert "that run now" not in capsys.readouterr().out
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["--abandon", " "], ["--abandon", "x", "--dry-run"], ["--abandon", "x", "--leave", "/a"], ["--leave", "a"], []],

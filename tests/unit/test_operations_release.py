@@ -175,3 +175,25 @@ def test_a_release_that_runs_is_not_cut_off() -> None:
     with pytest.raises(RefusedError, match="a release of run is running"):
         world.abandon()
     assert world.fake("cloudformation").deleted == []
+
+
+def test_names_of_executions_that_are_taken_by_ended_ones_do_not_stop_it() -> None:
+    """A machine that was deleted and made anew, or a listing that is late: names stay taken for 90 days."""
+    world = World()
+    assert world.release().outcome == "released"
+    world.machine.hidden = 10**6
+    before = [each["name"] for each in world.machine.executions]
+    world.machine.executions.insert(0, {**world.machine.executions[0], "name": "of another one"})
+    assert world.release().outcome == "released"
+    assert len({each["name"] for each in world.machine.executions}) == len(before) + 3
+
+
+def test_an_override_reaches_the_file_system_of_a_stack_whose_creation_failed() -> None:
+    world = World()
+    stack = world.fake("cloudformation").stacks["run-hot"]
+    stack.update(StackStatus="ROLLBACK_FAILED", Outputs=[])
+    stack["resources"] = [{"ResourceType": "AWS::FSx::FileSystem", "PhysicalResourceId": "fs-1"}]
+    assert world.abandon().outcome == "abandoned"
+    found = proofs.read(world, "lake", "fs-1")
+    assert found is not None
+    assert found.kind == "override"

@@ -138,6 +138,9 @@ class Asking:
         deployed = proven.deployed
         for number, stack in enumerate(deployed.stacks):
             yield f"  {'goes' if number == 0 else '':<15}  {stack}"
+        if nodes := int(proven.state.get("running") or 0):
+            yield f"  {'':<15}  with {nodes} node{'s' if nodes > 1 else ''} of the fleet that run now: a job that is"
+            yield f"  {'':<15}  between two saves looks like one that has ended, so make sure that it has"
         yield f"  {'stays':<15}  the data lake s3://{deployed.lake_bucket}/ and everything in it"
 
     def _of_loss(self, loss: Loss) -> Iterator[str]:

@@ -14,6 +14,9 @@ from training_storage.node.aws import Aws
 from training_storage.operations.aws import aws_errors
 
 POLL_S: Final = 5.0
+_NAMES: Final = 10
+"""Names that are tried for a new execution."""
+
 REFUSED: Final = "Refused"
 """Error of an execution whose answer is no; its cause is the state as JSON."""
 
@@ -123,18 +126,26 @@ def start(aws: Aws, machine_arn: str, given: Mapping[str, Any]) -> Execution:
     with aws_errors("ListExecutions"):
         before = aws("stepfunctions").list_executions(stateMachineArn=machine_arn, maxResults=1)["executions"]
     last = before[0]["executionArn"] if before else ""
-    name = f"{given['action']}-{hashlib.sha256(last.encode()).hexdigest()[:16]}"
-    try:
-        with aws_errors("StartExecution"):
-            answer = aws("stepfunctions").start_execution(
-                stateMachineArn=machine_arn, name=name, input=json.dumps(given, sort_keys=True)
-            )
-    except AwsError as error:
-        other = running(aws, machine_arn) if error.code == "ExecutionAlreadyExists" else None
-        if other is None:
-            raise
-        return other
-    return describe(aws, answer["executionArn"])
+    for _ in range(_NAMES):
+        name = f"{given['action']}-{hashlib.sha256(last.encode()).hexdigest()[:16]}"
+        try:
+            with aws_errors("StartExecution"):
+                answer = aws("stepfunctions").start_execution(
+                    stateMachineArn=machine_arn, name=name, input=json.dumps(given, sort_keys=True)
+                )
+        except AwsError as error:
+            if error.code != "ExecutionAlreadyExists":
+                raise
+            other = running(aws, machine_arn)
+            if other is not None:
+                return other
+            # It has ended, and the listing is late; or a machine of this name was there before, whose names stay
+            # taken for 90 days (Step Functions API reference, StartExecution).
+            last = name
+            failure = error
+        else:
+            return describe(aws, answer["executionArn"])
+    raise failure
 
 
 def follow(

@@ -68,6 +68,9 @@ def find_deployed(aws: Aws, name: str, region: str) -> Deployed:
             "run the release again; no run has to stop for that"
         )
     hot = _outputs(run["hot"]) if "hot" in run else {}
+    if "hot" in run and not hot:
+        # A stack whose creation failed has no outputs; what it made is still there where a guard kept it.
+        hot = _made(aws, str(run["hot"].get("StackId") or f"{name}-hot"))
     return Deployed(
         name=name,
         region=region,
@@ -96,6 +99,19 @@ def describe_stack(aws: Aws, stack_name: str) -> Mapping[str, Any] | None:
             return None
         raise
     return None if stack["StackStatus"] == "DELETE_COMPLETE" else dict(stack)
+
+
+def _made(aws: Aws, stack_id: str) -> dict[str, str]:
+    with aws_errors("DescribeStackResources"):
+        found = aws("cloudformation").describe_stack_resources(StackName=stack_id)["StackResources"]
+    ids = [
+        str(each["PhysicalResourceId"])
+        for each in found
+        if each["ResourceType"] == "AWS::FSx::FileSystem"
+        and each.get("PhysicalResourceId")
+        and each.get("ResourceStatus") not in ("DELETE_COMPLETE", "DELETE_SKIPPED")
+    ]
+    return {FILE_SYSTEM_ID: ids[0]} if ids else {}
 
 
 def _outputs(stack: Mapping[str, Any]) -> dict[str, str]:

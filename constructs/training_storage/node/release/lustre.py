@@ -113,7 +113,9 @@ def compare(ctx: Context) -> None:
 def _disagree(ctx: Context, wrong: int, named: list[str]) -> None:
     text = (
         f"{wrong:,} files of {ctx.hot_tier_id} are not in S3 as they are on the file system. What changed after it was "
-        "exported is exported by another release: run it again"
+        "exported is exported by another release: run it again. What it names once more, FSx takes for exported: a "
+        "file of which the time alone was changed, or whose object was deleted. Make it anew (cp -p FILE FILE.new && "
+        "mv FILE.new FILE), or name it with --leave"
     )
     if not ctx.proven and any(each["exports"] for each in ctx.survey()["settings"]["links"]):
         ctx.state.update(part=0, agreed={"files": 0, "bytes": 0})
