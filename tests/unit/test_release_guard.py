@@ -252,6 +252,27 @@ def test_without_datapoints_nothing_is_known_and_it_is_kept(world: World) -> Non
     assert world.now - began <= guard.WAIT_S + guard.LOOK_S
 
 
+def test_a_gap_after_the_proof_is_not_taken_for_quiet(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.proven(valid_from=world.now - 3 * HOUR)
+    whole, since = world.cloudwatch.get_metric_data, world.now - HOUR
+
+    def later(**given: Any) -> dict[str, Any]:
+        found = whole(**given)
+        for each in found["MetricDataResults"]:
+            kept = [
+                (at, value)
+                for at, value in zip(each["Timestamps"], each["Values"], strict=True)
+                if at.timestamp() >= since
+            ]
+            each["Timestamps"], each["Values"] = [at for at, _ in kept], [value for _, value in kept]
+        return found
+
+    monkeypatch.setattr(world.cloudwatch, "get_metric_data", later)
+    said = world.decide()
+    assert not said.may_go
+    assert "CloudWatch does not know whether clients wrote to it after its proof" in said.reason
+
+
 def test_of_what_is_older_than_cloudwatch_knows_only_a_proof_speaks(world: World) -> None:
     world.sleep(460 * DAY)
     said = world.decide()

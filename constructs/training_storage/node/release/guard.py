@@ -256,6 +256,10 @@ def _look(
                 f"it was written to until {_moment(seen.last_write)}, after what its proof of "
                 f"{_moment(proof.valid_from)} holds for"
             )
+        if whole and (seen.known_from is None or seen.known_from > since):
+            raise DoubtError(
+                f"CloudWatch does not know whether clients wrote to it after its proof of {_moment(proof.valid_from)}"
+            )
         if settled:
             return Answer(
                 True,
