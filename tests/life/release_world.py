@@ -119,7 +119,8 @@ class World:
         """Write a checkpoint with a marker."""
         folder = f"checkpoints/{series}/step-{step}"
         for rank in range(2):
-            self.write(f"{folder}/rank{rank}.pt", f"{series} {step} {rank}".encode(), age=age - step)
+            body = f"{series} {step} {rank}".encode()
+            self.write(f"{folder}/rank{rank}.pt", body if complete else body[:-1], age=age - step)
         if complete:
             self.write(f"{folder}/COMPLETE", b"", age=age - step)
 

@@ -49,6 +49,22 @@ def test_every_file_is_in_its_class() -> None:
     assert not any(".training-storage" in each for each in found)
 
 
+def test_checkpoints_of_a_job_that_writes_no_markers_are_kept() -> None:
+    """Nothing tells a finished one from a half-written one: whoever saves like that would lose all of them."""
+    with world() as made:
+        for step in (1, 2, 3):
+            made.checkpoint(step, series="plain")
+            (made.root / f"fsx/checkpoints/plain/step-{step}/COMPLETE").unlink()
+            made.checkpoint(step, series="marked")
+        (made.root / "fsx/checkpoints/marked/step-1/COMPLETE").unlink()  # from before markers were written
+        made.checkpoint(4, series="marked", complete=False)
+        made.aws.sleep(1000)
+        found = _kinds(made)
+    assert {found[f"/fsx/checkpoints/plain/step-{step}/rank0.pt"] for step in (1, 2, 3)} == {"keep"}
+    assert found["/fsx/checkpoints/marked/step-1/rank0.pt"] == "keep"
+    assert found["/fsx/checkpoints/marked/step-4/rank0.pt"] == "half-written"
+
+
 def test_a_data_set_that_is_not_in_s3_as_it_is_here_is_changed_data() -> None:
     with world() as made:
         for name in ("same", "longer", "later", "lost"):

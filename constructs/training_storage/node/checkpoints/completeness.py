@@ -260,8 +260,8 @@ def is_nemo(folder: Folder, parent: Folder) -> bool:
 def nemo(folder: Folder, parent: Folder) -> str:
     """NeMo 2: a distributed checkpoint of Megatron in ``weights``, what is needed to load it in ``context``.
 
-    A file ``NAME-unfinished`` lies beside the folder from before its first byte until after its last: ``ModelCheckpoint``
-    in ``nemo/lightning/pytorch/callbacks/model_checkpoint.py``.
+    A file ``NAME-unfinished`` lies beside the folder from before its first byte until after its last:
+    ``ModelCheckpoint`` in ``nemo/lightning/pytorch/callbacks/model_checkpoint.py``.
     """
     if folder.name + _UNFINISHED in parent.files:
         return f"its end: {folder.name}{_UNFINISHED} lies beside it"

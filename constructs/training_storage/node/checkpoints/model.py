@@ -195,6 +195,7 @@ class Verdict:
         promoted: Whether a record proves that exactly these files are in the lake.
         prune: Whether it may be removed from the hot tier now.
         because: The reason, for people.
+        doubtful: Whether a half-written one may be finished all the same: weights, and a job that writes no marker.
     """
 
     checkpoint: Checkpoint
@@ -203,6 +204,7 @@ class Verdict:
     promoted: bool
     prune: bool
     because: str
+    doubtful: bool = False
 
 
 @dataclass(frozen=True)

@@ -232,7 +232,16 @@ class _Series:
         else:
             prune, because = True, f"unchanged for {still_s:.0f} s (kept for {limit_s} s), and {len(newer)} newer"
         told = f"half-written, it lacks {checkpoint.missing}; {because}"
-        return Verdict(checkpoint, None, "", False, prune, told)
+        return Verdict(checkpoint, None, "", False, prune, told, self._doubtful(checkpoint))
+
+    def _doubtful(self, checkpoint: Checkpoint) -> bool:
+        """Whether nothing tells a finished one from a half-written one: no marker, and none like it has one."""
+        if checkpoint.layout != "marker" or any(each.path.rpartition("/")[2] in MARKERS for each in checkpoint.files):
+            return False
+        marked = [
+            each for each in self.complete if each.layout == "marker" and form(each.path) == form(checkpoint.path)
+        ]
+        return not marked or any(_lacks_marker_alone(checkpoint, each) for each in marked)
 
 
 def _age(checkpoint: Checkpoint) -> tuple[int, int, str]:

@@ -314,7 +314,8 @@ class Sorter:
 def class_of(verdict: Any) -> str:
     """Return the class of the files of a checkpoint."""
     if not verdict.checkpoint.complete:
-        return HALF_WRITTEN
+        # A job that writes no marker has finished checkpoints too, and nothing tells which.
+        return KEEP if verdict.doubtful else HALF_WRITTEN
     return KEEP if verdict.due or verdict.promoted else UNPROMOTED
 
 
