@@ -77,15 +77,27 @@ def test_every_node_brings_its_part_and_the_union_is_recorded(fleet: Fleet) -> N
 
 
 def test_the_lake_never_shows_half_of_one_as_complete(fleet: Fleet) -> None:
-    fleet.on("i-1")
-    fleet.on("i-2")
-    assert not [name for name in fleet.lake() if name.endswith(".metadata")]
+    fleet.round()
+    for node in ("i-1", "i-2"):
+        fleet.on(node)
+        assert not [name for name in fleet.lake() if name.endswith(".metadata")]
     fleet.on("i-3")
     fleet.on("i-1")
     assert fleet.lake_paths() == {"run1/step-2", "run1/step-4"}
 
 
+def test_a_node_that_never_told_what_it_holds_keeps_everything(fleet: Fleet) -> None:
+    for _ in range(4):
+        for node in ("i-1", "i-2"):
+            assert fleet.on(node).errors == []
+    assert fleet.recorded() == {}
+    assert set(fleet.made) == fleet.on_disks()
+    assert any("run1/step-5: waiting for the word of 1 of 3 nodes" in each for each in fleet.status()["waiting"])
+    assert [each["complete"] for each in fleet.status()["checkpoints"]] == [False] * 5
+
+
 def test_a_node_that_is_gone_leaves_it_open_and_nothing_is_removed(fleet: Fleet) -> None:
+    fleet.on("i-3")
     for _ in range(4):
         for node in ("i-1", "i-2"):
             result = fleet.on(node)
@@ -100,26 +112,75 @@ def test_a_node_that_is_gone_leaves_it_open_and_nothing_is_removed(fleet: Fleet)
 def test_a_node_that_came_later_does_not_say_that_there_was_nothing(fleet: Fleet) -> None:
     shutil.rmtree(fleet.roots["i-3"])
     fleet.roots["i-3"].mkdir()
+    came = int((fleet.aws.now + 1) * 1e9)
     for _ in range(3):
         for node in NODES:
-            result = fleet.on(node, since_ns=int(fleet.aws.now * 1e9) if node == "i-3" else 0)
-            if node == "i-3":
-                assert any("came" in each for each in result.errors)
+            fleet.on(node, since_ns=came if node == "i-3" else 0)
     assert fleet.recorded() == {}
+    lacks = {each["missing"] for each in fleet.status()["checkpoints"]}
+    assert lacks == {"what 1 of 3 nodes held that are gone: others came after it was written"}
+    assert fleet.status()["waiting"] == []  # nobody can bring it any more
+    fleet.save_spread("run1/step-6")
+    for _ in range(4):
+        for node in NODES:
+            fleet.on(node, since_ns=came if node == "i-3" else 0, last=True)
+    assert set(fleet.recorded()) == {"run1/step-6"}
+
+
+def test_a_node_that_died_after_an_order_does_not_let_its_successor_answer(fleet: Fleet) -> None:
+    for node in ("i-3", "i-2", "i-1"):
+        fleet.on(node)
+    shutil.rmtree(fleet.roots["i-3"])
+    fleet.roots["i-4"] = fleet.roots["i-3"]
+    fleet.roots["i-4"].mkdir()
+    came = int(fleet.aws.now * 1e9)
+    for _ in range(3):
+        for node in ("i-1", "i-2", "i-4"):
+            result = fleet.on(node, since_ns=came if node == "i-4" else 0)
+            assert result.errors == []
+    assert fleet.recorded() == {}
+    fleet.aws.now += 7 * 3600
+    for node in ("i-1", "i-2", "i-4", "i-1"):
+        fleet.on(node, since_ns=came if node == "i-4" else 0)
+    assert not any(each["complete"] for each in fleet.status()["checkpoints"])
+    assert fleet.recorded() == {}
+
+
+def test_what_a_node_had_uploaded_before_it_died_counts(fleet: Fleet) -> None:
+    fleet.round()
+    fleet.on("i-1")
+    fleet.on("i-3")  # its part is in the lake
+    shutil.rmtree(fleet.roots.pop("i-3"))
+    fleet.aws.now += 7 * 3600
+    for _ in range(3):
+        for node in ("i-1", "i-2"):
+            assert fleet.on(node).errors == []
+    assert {"run1/step-2", "run1/step-4"} <= set(fleet.recorded())
+    assert fleet.lake_paths() == {"run1/step-2", "run1/step-4"}
 
 
 def test_a_union_that_is_not_whole_is_not_recorded(fleet: Fleet) -> None:
     for each in fleet.roots["i-2"].rglob("*.distcp"):
         each.unlink()  # a disk that lost its files without anybody noticing
-    results = fleet.round(3)
-    assert any("not whole" in text for each in results for text in each.errors)
+    fleet.round(3)
+    assert {each["missing"] for each in fleet.status()["checkpoints"]} == {"shards of rank 2 (__2_N.distcp)"}
     assert fleet.recorded() == {}
+
+
+def test_files_that_vanish_after_an_order_are_not_recorded(fleet: Fleet) -> None:
+    fleet.round()
+    fleet.on("i-1")
+    for each in fleet.roots["i-2"].rglob("*.distcp"):
+        each.unlink()
+    fleet.round(3)
+    assert fleet.recorded() == {}
+    assert not [name for name in fleet.lake() if name.endswith(".metadata")]
 
 
 def test_one_name_with_two_contents(fleet: Fleet) -> None:
     for node in ("i-1", "i-2"):
-        (fleet.roots[node] / "run1/step-2/common.pt").write_bytes(node.encode())
-        _same_time(fleet, node, "run1/step-2/common.pt")
+        (fleet.roots[node] / "run1/step-2/shared.pt").write_bytes(node.encode())
+        _same_time(fleet, node, "run1/step-2/shared.pt")
     results = fleet.round(2)
     assert any("two nodes with different contents" in text for each in results for text in each.errors)
     assert "run1/step-2" not in fleet.recorded()
@@ -140,10 +201,12 @@ def _same_time(fleet: Fleet, node: str, name: str) -> None:
 
 def test_a_part_that_was_written_again_is_left_alone(fleet: Fleet) -> None:
     """Training fell back and saves step 1 again while its removal is on its way through the nodes."""
-    fleet.round(2)
+    fleet.round(3)
     fleet.aws.now += 600
     for number in range(6, 8):
         fleet.save_spread(f"run1/step-{number}")
+    for node in ("i-2", "i-3"):
+        fleet.on(node, prune=False)
     fleet.on("i-1")  # orders the removal of the older ones, and removes its own part
     fleet.aws.now += 600
     fleet.save_spread("run1/step-4")
@@ -153,14 +216,15 @@ def test_a_part_that_was_written_again_is_left_alone(fleet: Fleet) -> None:
 
 
 def test_a_run_that_may_not_prune_serves_no_removal(fleet: Fleet) -> None:
-    fleet.round()
+    for node in ("i-2", "i-3"):
+        fleet.on(node, prune=False)
     assert fleet.on("i-1").pruned  # and the order is written
     held = sorted(each for each in fleet.roots["i-2"].rglob("*.distcp"))
-    assert len(held) == 6
+    assert len(held) == 10
     fleet.on("i-2", prune=False)
     assert sorted(fleet.roots["i-2"].rglob("*.distcp")) == held
     fleet.on("i-2")
-    assert len(list(fleet.roots["i-2"].rglob("*.distcp"))) == 4
+    assert len(list(fleet.roots["i-2"].rglob("*.distcp"))) == 6
 
 
 def test_fault_by_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,5 +239,6 @@ def test_a_flush_that_waits_for_a_node_in_vain_ends_and_names_what_is_not_in_the
     world = World(tmp_path, "nvme", nodes=2)
     world.save("run1/step-1")
     answer = Calls(world, tmp_path, monkeypatch).done("flush")
-    assert answer["unsaved"] == ["run1/step-1"]
-    assert answer["waiting"]
+    assert answer["waiting"] == ["run1/step-1: waiting for the word of 1 of 2 nodes on what they hold of it"]
+    assert [(each["path"], each["complete"]) for each in answer["checkpoints"]] == [("run1/step-1", False)]
+    assert answer["disk"]["classes"] == {"half-written": {"files": 3, "bytes": answer["disk"]["bytes"]}}

@@ -1,24 +1,25 @@
 """Checkpoints on local disks of several nodes: each node has some of the files, one of them decides.
 
-Only the node with the file that makes a checkpoint complete sees it complete. Where it is elected, it writes an order
-into the lake. Every node uploads its own files below that path and writes a receipt with their list, also an empty one.
-When as many receipts are there as the fleet has nodes, the elected one proves their union in the lake, uploads the file
-that makes it complete, and records it. Removal goes the same way. A node that is gone leaves an order open: that stands
-in the status, and nothing is removed.
+Nodes tell in the lake what they hold (``parts``). For what is complete and due in their union the elected one writes an
+order. Every node uploads its own files below that path and writes a receipt with their list, also an empty one, and
+holds back what makes the checkpoint complete. When as many receipts are there as the fleet has nodes, and together they
+are exactly what was ordered, whoever holds that back uploads it; then the elected one proves all of it in the lake, and
+records it. Removal goes the same way. A node that is gone leaves an order open: that stands in the status, and nothing
+is removed.
 """
 
 from __future__ import annotations
 
 import json
-import time
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Callable
 
 from .. import places
 from ..aws import MISSING, TAKEN, Aws, code_of
 from ..settings import Settings
-from . import lake, records
-from .model import Checkpoint, Record
+from . import lake, parts, records
+from .model import Checkpoint, FileEntry, Record, RecordedFile
 from .names import quoted
 from .promotion import Job, PromotionError, Report, iso, prove
 from .promotion_upload import upload_files
@@ -42,7 +43,7 @@ class Desk:
         clock: The time, seconds since 1970.
         sleep: Waits.
         report: Takes progress.
-        since_ns: From when on its disk holds what was written, nanoseconds since 1970; None: its boot.
+        since_ns: From when on its disk holds what was written, nanoseconds since 1970; None: as its disk says.
     """
 
     aws: Aws
@@ -115,6 +116,11 @@ class Order:
     def name(self) -> tuple[str, str]:
         """Path and fingerprint of the checkpoint, as the elected node sees it."""
         return self.body["path"], self.body["fingerprint"]
+
+    @property
+    def prunes(self) -> bool:
+        """Whether it orders a removal."""
+        return bool(self.body["act"] == "prune")
 
 
 def is_spread(settings: Settings) -> bool:
@@ -201,15 +207,20 @@ def _upload_own(desk: Desk, order: Order) -> None:
     path = order.body["path"]
     own = _own(desk, order)
     key = f"{order.key}receipts/{desk.node}.json"
-    if desk.node in order.receipts:
-        receipt = desk.get(key)
-        if receipt is not None and receipt["fingerprint"] == own.fingerprint:
+    receipt = desk.get(key) if desk.node in order.receipts else None
+    if receipt is not None and receipt["fingerprint"] == own.fingerprint:
+        held = {each["path"] for each in receipt["held_back"]}
+        if not held or not is_whole(order, receipts_of(desk, order)):
             return
-    if not own.files and _since(desk) > order.body["written_ns"]:
-        # Nobody knows what its predecessor's disk held.
-        raise Kept(f"{path} was written before {desk.node} came; what the node before it held is lost")
-    last = frozenset(order.body["last"])
-    entries = tuple(each for each in own.files if each.path not in last)
+        # All else of all nodes is in the lake: what makes the checkpoint complete may go there too.
+        entries, before = tuple(each for each in own.files if each.path in held), receipt["files"]
+        back: list[FileEntry] = []
+    else:
+        if not own.files and parts.since_of(desk) > order.body["written_ns"]:
+            return  # nobody knows what its predecessor's disk held: the order stays open
+        last = frozenset(order.body["last"])
+        entries, before = tuple(each for each in own.files if each.path not in last), []
+        back = [each for each in own.files if each.path in last]
     job = desk.job(own)
     sums = upload_files(job, entries)
     proven, wrong = prove(job, entries, sums)
@@ -224,23 +235,48 @@ def _upload_own(desk: Desk, order: Order) -> None:
             "node": desk.node,
             "path": path,
             "fingerprint": own.fingerprint,
-            "files": [dict(vars(each)) for each in proven],
-            "held_back": sorted(each.path for each in own.files if each.path in last),
+            "files": [*before, *(dict(vars(each)) for each in proven)],
+            "held_back": [{"path": each.path, "size": each.size, "modified_ns": each.modified_ns} for each in back],
             "written_at": iso(desk.clock()),
         },
     )
 
 
-def _since(desk: Desk) -> int:
-    """Return from when on this node's disks hold what was written."""
-    if desk.since_ns is not None:
-        return desk.since_ns
-    try:
-        with open("/proc/stat", encoding="utf-8") as stream:  # noqa: PTH123 - as in ``settings``
-            booted = next(line for line in stream if line.startswith("btime "))
-        return int(booted.split()[1]) * 1_000_000_000
-    except (OSError, StopIteration):
-        return int(time.time() * 1e9)
+def receipts_of(desk: Desk, order: Order) -> list[dict[str, Any]]:
+    """Return the receipts of an order; none where one is gone meanwhile."""
+    found = lake.in_parallel(lambda node: desk.get(f"{order.key}receipts/{node}.json"), sorted(order.receipts))
+    return [each for each in found if each is not None] if all(found) else []
+
+
+def union_of(receipts: Iterable[Mapping[str, Any]]) -> dict[str, RecordedFile]:
+    """Return what all nodes have uploaded, and what they hold back, by path; the newest of a file of several nodes.
+
+    Raises:
+        PromotionError: Two of them have files of one name with different contents.
+    """
+    union: dict[str, RecordedFile] = {}
+    for receipt in receipts:
+        held = [RecordedFile(**each, etag="") for each in receipt["held_back"]]
+        for one in (*(RecordedFile(**each) for each in receipt["files"]), *held):
+            other = union.setdefault(one.path, one)
+            sums = {one.checksum, other.checksum} - {""}
+            if other.size != one.size or len(sums) > 1:
+                raise PromotionError(
+                    f"{one.path} lies on two nodes with different contents; fix: let one node write it, or give each "
+                    "its own name"
+                )
+            if (one.modified_ns, bool(one.etag)) > (other.modified_ns, bool(other.etag)):
+                union[one.path] = one
+    return union
+
+
+def is_whole(order: Order, receipts: list[dict[str, Any]]) -> bool:
+    """Whether all nodes have answered, and together have exactly the files that were ordered."""
+    if len(receipts) < order.body["nodes"]:
+        return False
+    files = tuple(FileEntry(each.path, each.size, each.modified_ns) for each in union_of(receipts).values())
+    bare = Checkpoint(order.body["path"], order.body["series"], order.body["layout"], None, True, "", False, 0, ())
+    return replace(bare, files=files).fingerprint == order.name[1]
 
 
 def _remove_own(desk: Desk, order: Order) -> dict[str, Any] | None:
@@ -257,13 +293,14 @@ def _remove_own(desk: Desk, order: Order) -> dict[str, Any] | None:
         if receipt is None:
             if order.body["due"]:
                 raise Kept(f"{path}: {desk.node} has no receipt for its files; they are kept")
-            receipt = {"node": desk.node, "path": path, "fingerprint": own.fingerprint, "files": []}
+            receipt = {"node": desk.node, "path": path, "fingerprint": own.fingerprint, "files": [], "held_back": []}
             desk.put(key, receipt)
         elif receipt["fingerprint"] != own.fingerprint:
             raise Kept(f"{path} changed after {desk.node} had uploaded it; it is kept")
         if order.body["due"] or receipt["files"]:
             _still_in_lake(desk, order)
         remove_folder(tree, own)
+        parts.tell(desk)  # before anybody takes the order for done
     desk.put(
         f"{order.key}removed/{desk.node}.json",
         {"node": desk.node, "files": len(own.files), "bytes": own.size, "written_at": iso(desk.clock())},

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from typing import Callable
 
-from . import lake, records
-from .layouts import find_checkpoints
-from .model import Checkpoint, FileEntry, Record, RecordedFile, Verdict
-from .orders import Desk, Order, Served, open_orders, order_key
-from .promotion import PromotionError, completing, iso, prove
-from .promotion_upload import upload_files
+from . import records
+from .model import Record, Verdict
+from .orders import Desk, Order, Served, is_whole, open_orders, order_key, receipts_of, union_of
+from .parts import UNTOLD
+from .promotion import PromotionError, completing, iso
 from .verification import verify
 
 
@@ -74,6 +72,8 @@ def collect(desk: Desk, verdicts: Sequence[Verdict], check: Callable[[], None]) 
         check()
         try:
             record = _collected(desk, order, verdict)
+            if record is None:
+                continue
             check()
             records.write(desk.aws, desk.settings.lake_bucket, record)
         except PromotionError as error:
@@ -83,26 +83,18 @@ def collect(desk: Desk, verdicts: Sequence[Verdict], check: Callable[[], None]) 
     return served
 
 
-def _collected(desk: Desk, order: Order, verdict: Verdict) -> Record:
+def _collected(desk: Desk, order: Order, verdict: Verdict) -> Record | None:
     checkpoint = verdict.checkpoint
-    receipts = [desk.get(f"{order.key}receipts/{node}.json") for node in sorted(order.receipts)]
-    union: dict[str, RecordedFile] = {}
-    for receipt in receipts:
-        for given in (receipt or {"files": []})["files"]:
-            one = RecordedFile(**given)
-            other = union.setdefault(one.path, one)
-            if (other.size, other.checksum) != (one.size, one.checksum):
-                raise PromotionError(
-                    f"{one.path} lies on two nodes with different contents; fix: let one node write it, or give each "
-                    "its own name"
-                )
-    entries = {each.path: FileEntry(each.path, each.size, each.modified_ns) for each in union.values()}
-    last = completing(checkpoint)
-    entries.update({each.path: each for each in checkpoint.files if each.path in last})
-    lacks = _lacks(desk, checkpoint, entries)
-    if lacks:
-        raise PromotionError(f"{checkpoint.path} is not whole although every node has answered: it lacks {lacks}")
-    own = tuple(each for each in checkpoint.files if each.path in last)
+    receipts = receipts_of(desk, order)
+    if len(receipts) < desk.settings.nodes:
+        return None
+    union = union_of(receipts)
+    if not is_whole(order, receipts):
+        raise PromotionError(
+            f"{checkpoint.path}: what the nodes have uploaded is not what they had told; they look again"
+        )
+    if any(each["held_back"] for each in receipts):
+        return None  # whoever holds it back sees now that all else is there
     record = Record(
         path=checkpoint.path,
         series=checkpoint.series,
@@ -114,62 +106,18 @@ def _collected(desk: Desk, order: Order, verdict: Verdict) -> Record:
         method="upload",
         promoted_at=iso(desk.clock()),
         metrics=dict(checkpoint.metrics),
-        files=tuple(union.values()),
+        files=tuple(union[path] for path in sorted(union)),
     )
     wrong = verify(desk.aws, desk.settings, record)
     if wrong:
         raise PromotionError(f"{checkpoint.path} is not in S3 although every node has answered: {wrong[0]}")
-    job = desk.job(checkpoint, last)
-    proven, missing = prove(job, own, upload_files(job, own))
-    if missing:
-        first, code = sorted(missing.items())[0]
-        raise PromotionError(f"{first} is not in S3 after the upload: {code}", missing)
-    now = replace(checkpoint, files=lake.hot_files(desk.tree, checkpoint))
-    if now.fingerprint != checkpoint.fingerprint:
-        raise PromotionError(f"{checkpoint.path} changed while it was being promoted; nothing is recorded")
-    return replace(record, files=(*union.values(), *proven))
-
-
-class _Union:
-    """A checkpoint as all nodes together hold it, for the question whether it is whole."""
-
-    def __init__(self, desk: Desk, checkpoint: Checkpoint, entries: dict[str, FileEntry]) -> None:
-        self._desk = desk
-        self._path = checkpoint.path
-        inner = lake.inside(checkpoint.path)
-        beside = (each for each in desk.tree.files(checkpoint.series) if not each.path.startswith(inner))
-        depth = lake.inside(checkpoint.series)
-        self._entries = {each.path: each for each in beside if "/" not in each.path[len(depth) :]}
-        self._local = set(self._entries) | {each.path for each in checkpoint.files}
-        self._entries.update(entries)
-
-    def files(self, under: str = "") -> Iterator[FileEntry]:
-        prefix = lake.inside(under)
-        return iter([each for path, each in self._entries.items() if path.startswith(prefix)])
-
-    def read(self, path: str, limit: int = 1 << 20) -> bytes:
-        if path in self._local:
-            return self._desk.tree.read(path, limit)
-        place = lake.place_of(self._desk.settings, path)
-        answer = self._desk.aws("s3").get_object(Bucket=place.bucket, Key=place.key)
-        return bytes(answer["Body"].read(limit))
-
-    def remove(self, path: str) -> None:
-        raise NotImplementedError(path)
-
-
-def _lacks(desk: Desk, checkpoint: Checkpoint, entries: dict[str, FileEntry]) -> str:
-    found = {each.path: each for each in find_checkpoints(_Union(desk, checkpoint, entries))}
-    whole = found.get(checkpoint.path)
-    if whole is None:
-        return "everything"
-    return "" if whole.complete else whole.missing
+    return record
 
 
 def release(desk: Desk, verdicts: Sequence[Verdict], known: Sequence[Record], check: Callable[[], None]) -> list[str]:
     """Order the removal of what the policy lets go: complete checkpoints only.
 
-    A half-written one may be complete with the files of another node.
+    A half-written one may be complete with the files of a node that has not told of them.
 
     Returns:
         What speaks against some.
@@ -194,8 +142,14 @@ def release(desk: Desk, verdicts: Sequence[Verdict], known: Sequence[Record], ch
     return errors
 
 
-def close(desk: Desk, verdicts: Sequence[Verdict], check: Callable[[], None]) -> list[str]:
+def close(desk: Desk, verdicts: Sequence[Verdict], check: Callable[[], None], *, prune: bool = True) -> list[str]:
     """Close what every node has done, and say what is waited for.
+
+    Args:
+        desk: This node.
+        verdicts: What the policy says.
+        check: Raises where this node may not act any more.
+        prune: Whether removals are waited for too.
 
     Returns:
         A line for each open order.
@@ -211,11 +165,13 @@ def close(desk: Desk, verdicts: Sequence[Verdict], check: Callable[[], None]) ->
         act = order.body["act"]
         answered = order.removed if act == "prune" else order.receipts
         there = now.get(path)
-        replaced = act == "promote" and there is not None and there.fingerprint != fingerprint
+        replaced = act == "promote" and there is not None and there.complete and there.fingerprint != fingerprint
         done = act == "prune" and len(answered) >= desk.settings.nodes
         if done or replaced:
             check()
             desk.put(order.key + "closed.json", {"why": "done" if done else "written again", "by": desk.node})
+        elif act == "prune" and not prune:
+            continue
         elif len(answered) < desk.settings.nodes:
             has = ", ".join(sorted(answered)) or "none"
             lacking = desk.settings.nodes - len(answered)
@@ -224,4 +180,5 @@ def close(desk: Desk, verdicts: Sequence[Verdict], check: Callable[[], None]) ->
             )
         elif order.name not in proven:
             waiting.append(f"{path}: every node has answered; it is not recorded yet")
+    waiting += [f"{path}: waiting for {each.missing}" for path, each in now.items() if each.missing.startswith(UNTOLD)]
     return waiting

@@ -13,7 +13,7 @@ from typing import Any, Callable
 
 from ..aws import Aws
 from ..settings import Settings
-from . import ledgers, orders, orders_lead, records, status, verification
+from . import ledgers, orders, orders_lead, parts, records, status, verification
 from .layouts import find_checkpoints
 from .lease import Lease, LeaseLost, lease_of
 from .model import Checkpoint, Decision, Ledger, Policy, Record, Verdict
@@ -57,7 +57,8 @@ def run_once(
         dry_run: Say what would be done, and change nothing at all, in AWS or on the hot tier.
         report: Takes progress.
         since_ns: Nanoseconds since 1970 from which on this node's disks hold what was written: a node that came later
-            has lost nothing of an earlier checkpoint, and cannot say that there was nothing. Left out: its boot.
+            has lost nothing of an earlier checkpoint, and cannot say that there was nothing. Left out: as its disk
+            says.
 
     Returns:
         What was done. Errors are in it; only what concerns the whole run before it began is raised.
@@ -69,15 +70,14 @@ def run_once(
         )
         return run.result
     run.policy = settings.policy
+    spread = orders.is_spread(settings)
+    run.since_ns = since_ns
     if dry_run:
         run.guarded(lambda: run.view(promote=promote, prune=prune))
         return run.result
-    spread = orders.is_spread(settings)
     if spread:
-        run.guarded(lambda: run.serve(since_ns, promote=promote, prune=prune))
-        if not any(each.complete for each in run.found()):
-            run.result.elected = False  # only a node that sees something complete can lead
-            return run.result
+        run.guarded(run.tell)
+        run.guarded(lambda: run.serve(promote=promote, prune=prune))
     lease = lease_of(aws, settings, node, clock, getattr(tree, "root", ""))
     taken: list[bool] = []
     try:
@@ -87,7 +87,7 @@ def run_once(
             run.result.holder = lease.other.holder if lease.other else ""
             return run.result
         run.lease = lease
-        lost = run.guarded(lambda: run.lead(promote=promote, prune=prune, spread=spread, since_ns=since_ns))
+        lost = run.guarded(lambda: run.lead(promote=promote, prune=prune, spread=spread))
         if not lost:
             run.guarded(run.write_status)
         lease.release()
@@ -100,6 +100,7 @@ class _Run:
     """What one run knows."""
 
     policy: Policy
+    since_ns: int | None = None
 
     def __init__(
         self,
@@ -132,6 +133,9 @@ class _Run:
         self._gone: set[str] = set()
         self._decided = False
         self._seen: list[Checkpoint] | None = None
+        self._own: parts.Part | None = None
+        self._alive = self.clock()
+        self._ordered: frozenset[str] = frozenset()
 
     # -- guards
 
@@ -159,6 +163,9 @@ class _Run:
     def report(self, progress: dict[str, Any]) -> None:
         """Pass progress on, and keep the lease meanwhile."""
         self._report(progress)
+        if orders.is_spread(self.settings) and not self.result.dry_run and self.clock() - self._alive >= parts.ALIVE_S:
+            self._alive = self.clock()
+            parts.live(self._desk())
         self.check()
 
     # -- looking
@@ -171,8 +178,22 @@ class _Run:
         return self._seen
 
     def _look(self) -> list[Checkpoint]:
-        self._seen = find_checkpoints(self.tree)
+        self._seen = self._all_nodes() if orders.is_spread(self.settings) else find_checkpoints(self.tree)
         return self._seen
+
+    def _all_nodes(self) -> list[Checkpoint]:
+        """Return the checkpoints of all nodes together."""
+        desk = self._desk()
+        own = self._own or parts.look(desk)
+        told_ = parts.with_own(parts.read_all(self.aws, self.settings.lake_bucket), own)
+        open_ = orders.open_orders(desk)
+        found = parts.checkpoints(
+            parts.counted(told_, open_, self.clock()), self.settings.nodes, self.settings.checkpoints
+        )
+        # What was asked for once is brought to its end, also by runs that nobody asked anything of.
+        wanted = {each.name for each in open_ if not each.prunes}
+        self._ordered = frozenset(each.path for each in found if (each.path, each.fingerprint) in wanted)
+        return found
 
     def _read(self) -> None:
         damaged: list[str] = []
@@ -188,7 +209,7 @@ class _Run:
             known,
             self.policy,
             now_ns=int(self.clock() * 1e9),
-            asked=self._asked,
+            asked=self._asked | self._ordered,
             last=self._last,
             suspect=self._suspect,
         )
@@ -263,7 +284,7 @@ class _Run:
 
     # -- acting
 
-    def lead(self, *, promote: bool, prune: bool, spread: bool, since_ns: int | None) -> None:
+    def lead(self, *, promote: bool, prune: bool, spread: bool) -> None:
         """Do what the elected node does."""
         self.check()
         self._ledgers = ledgers.read_all(self.aws, self.settings.lake_bucket)
@@ -289,7 +310,7 @@ class _Run:
         self._note(self._decide(checkpoints, self._ledgers))
         self._missing_asked()
         if spread:
-            self._lead_orders(promote=promote, prune=prune, since_ns=since_ns)
+            self._lead_orders(promote=promote, prune=prune)
             return
         if promote:
             for verdict in self._verdicts:
@@ -374,23 +395,29 @@ class _Run:
 
     # -- local disks of several nodes
 
-    def serve(self, since_ns: int | None, *, promote: bool = False, prune: bool = False) -> None:
+    def tell(self) -> None:
+        """Tell the others what lies on this node's disk."""
+        self._own = parts.tell(self._desk())
+
+    def serve(self, *, promote: bool = False, prune: bool = False) -> None:
         """Do this node's part of what the elected one has ordered."""
-        served = orders.serve(self._desk(since_ns), promote=promote, prune=prune)
+        served = orders.serve(self._desk(), promote=promote, prune=prune)
         self.result.errors += served.errors
         self.result.pruned += served.pruned
         self._gone |= {each["path"] for each in served.pruned}
+        if served.pruned:
+            self._own = None
 
-    def _desk(self, since_ns: int | None) -> orders.Desk:
+    def _desk(self) -> orders.Desk:
         return orders.Desk(
-            self.aws, self.settings, self.tree, self.node, self.clock, self._sleep, self.report, since_ns
+            self.aws, self.settings, self.tree, self.node, self.clock, self._sleep, self.report, self.since_ns
         )
 
-    def _lead_orders(self, *, promote: bool, prune: bool, since_ns: int | None) -> None:
-        desk = self._desk(since_ns)
+    def _lead_orders(self, *, promote: bool, prune: bool) -> None:
+        desk = self._desk()
         if promote:
             orders_lead.ask(desk, self._verdicts, self.check)
-            self.serve(since_ns, promote=True)
+            self.serve(promote=True)
             led = orders_lead.collect(desk, self._verdicts, self.check)
             self.result.errors += led.errors
             for record in led.records:
@@ -402,5 +429,5 @@ class _Run:
             self._note(self._decide(self.found(), self._ledgers))
         if prune:
             self.result.errors += orders_lead.release(desk, self._verdicts, self._records, self.check)
-            self.serve(since_ns, prune=True)
-        self.result.waiting = orders_lead.close(desk, self._verdicts, self.check)
+            self.serve(prune=True)
+        self.result.waiting = orders_lead.close(desk, self._verdicts, self.check, prune=prune)

@@ -10,7 +10,7 @@ from datetime import datetime, timezone
 from typing import Any, Callable
 
 from ..aws import Aws
-from ..checkpoints import orders
+from ..checkpoints import orders, parts
 from ..checkpoints.run_once import run_once
 from ..checkpoints.run_result import RunResult
 from ..checkpoints.tree import BucketTree, LocalTree, Tree
@@ -25,6 +25,10 @@ Progress = Callable[[dict[str, Any]], None]
 LONGEST_WAIT_S = 900.0
 """How long a command waits for the node whose turn it is; the turn of a node that has died is over by then."""
 LOOK_S = 5.0
+LEAST_S = 60.0
+"""How long a node of several goes on looking: another may begin later, and then wants its part."""
+STUCK_S = 900.0
+"""How long it waits for others while nothing changes; what is still missing then stands in the answer."""
 _SHOWN = 5
 
 
@@ -94,6 +98,10 @@ class Turn:
     def __post_init__(self) -> None:
         self.tree = tree_of(self.settings, self.aws)
 
+    def desk(self) -> orders.Desk:
+        """Return this node's view of the orders of several nodes."""
+        return orders.Desk(self.aws, self.settings, self.tree, node_name(), self.clock, self.sleep, self.progress)
+
     def once(self, **how: Any) -> RunResult:
         """Run once, whether or not it is this node's turn."""
         return run_once(
@@ -107,6 +115,28 @@ class Turn:
             **how,
         )
 
+    def together(self, **how: Any) -> RunResult:
+        """Run with the other nodes, each with disks of its own, until nobody waits for anybody's part any more.
+
+        Returns:
+            The last run; what is still not saved or not told stands in it.
+        """
+        began = changed = self.clock()
+        before: Any = None
+        while True:
+            result = self.once(**how)
+            now = self.clock()
+            state = (result.holder, result.waiting, result.unsaved)
+            if state != before:
+                before, changed = state, now
+            if now - changed >= STUCK_S:
+                changed = max(changed, min(parts.last_alive(self.desk()), now))
+            wanted = result.holder or not result.elected or result.waiting or result.unsaved
+            if now - changed >= STUCK_S or (now - began >= LEAST_S and (result.errors or not wanted)):
+                return result
+            self.progress({"state": "waiting", "for": result.waiting or result.holder or "other nodes"})
+            self.sleep(LOOK_S)
+
     def take(self, **how: Any) -> RunResult:
         """Run when it is this node's turn.
 
@@ -116,8 +146,7 @@ class Turn:
         end = self.clock() + LONGEST_WAIT_S
         while True:
             result = self.once(**how)
-            # Of several nodes with disks of their own, one that sees nothing complete has no turn to wait for.
-            if result.elected or result.errors or (not result.holder and orders.is_spread(self.settings)):
+            if result.elected or result.errors:
                 return result
             if self.clock() >= end:
                 raise Refusal(

@@ -6,18 +6,11 @@ import argparse
 from typing import Any, Callable
 
 from ..aws import Aws
-from ..checkpoints import orders
-from ..checkpoints.run_result import RunResult
-from ..roots import node_name
+from ..checkpoints import disks, orders, records, verification
 from ..settings import Settings
-from ._tier import LOOK_S, Turn, answered
+from ._tier import Turn, answered
 
 HELP = "promote all that is due and the last checkpoint of each series, and prune nothing"
-
-LEAST_S = 60.0
-"""How long a node of several goes on looking: the one that leads may begin later, and then wants its part."""
-LONGEST_S = 900.0
-"""How long it waits for others; what is still missing then stands in the answer."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,30 +20,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(
     arguments: argparse.Namespace, settings: Settings, aws: Aws, progress: Callable[[dict[str, Any]], None]
 ) -> dict[str, Any]:
-    """Promote; a release that holds the agents is who asks for this."""
+    """Promote, and say what lies on this node's disk; a release that holds the agents is who asks for this."""
     del arguments
-    turn = Turn(settings, aws, progress)
-    if not orders.is_spread(settings):
-        return answered(turn.take(prune=False, last=True))
-    return answered(flush_spread(turn))
+    return flushed(Turn(settings, aws, progress))
 
 
-def flush_spread(turn: Turn) -> RunResult:
-    """Do this node's part, and lead where it is its turn, until nobody wants more of it."""
-    began = turn.clock()
-    while True:
-        result = turn.once(prune=False, last=True)
-        spent = turn.clock() - began
-        if spent >= LONGEST_S or (spent >= LEAST_S and (result.errors or not _wanted(turn, result))):
-            return result
-        turn.progress({"state": "waiting", "for": result.waiting or result.holder or "other nodes"})
-        turn.sleep(LOOK_S)
+def flushed(turn: Turn) -> dict[str, Any]:
+    """Do this node's part, and lead where it is its turn, until nobody wants more of it; then look once more.
 
+    Returns:
+        What the run did; ``checkpoints`` and ``unsaved`` as this node sees them at the end, with the last one of each
+        series due; ``disk``: what lies here, as ``disks.told`` says it, of a tier of local disks.
 
-def _wanted(turn: Turn, result: RunResult) -> bool:
-    """Whether others are waited for, or wait for this node."""
-    if result.waiting or result.holder:
-        return True
-    name = node_name()
-    desk = orders.Desk(turn.aws, turn.settings, turn.tree, name, turn.clock, turn.sleep, turn.progress)
-    return any(each.body["act"] != "prune" and name not in each.receipts for each in orders.open_orders(desk))
+    Raises:
+        Failure: Something went wrong with a part of it.
+    """
+    spread = orders.is_spread(turn.settings)
+    result = turn.together(prune=False, last=True) if spread else turn.take(prune=False, last=True)
+    answer = answered(result)
+    if turn.settings.tier != "nvme":
+        return answer
+    seen = turn.once(dry_run=True, prune=False, last=True)
+    answered(seen)
+    known = records.read_all(turn.aws, turn.settings.lake_bucket, damaged=[])
+    wrong = verification.verify_all(turn.aws, turn.settings, known, turn.progress)
+    agreed = [each for each in known if not wrong.get(records.record_key(each.path, each.fingerprint))]
+    leaving = [each.body["path"] for each in orders.open_orders(turn.desk()) if each.prunes] if spread else []
+    return {
+        **answer,
+        "checkpoints": seen.checkpoints,
+        "unsaved": seen.unsaved,
+        "disk": disks.told(turn.tree.files(), seen.checkpoints, agreed, leaving),
+    }

@@ -7,14 +7,14 @@ import time
 from typing import Any, Callable
 
 from ..aws import Aws
-from ..checkpoints import ledgers, records
+from ..checkpoints import ledgers, orders, parts, records
 from ..checkpoints.layouts import find_checkpoints
 from ..checkpoints.model import Record
 from ..checkpoints.policy import decide
 from ..checkpoints.status import checkpoint_of
 from ..roots import node_name
 from ..settings import Settings
-from ._tier import tree_of
+from ._tier import Turn
 
 HELP = "list checkpoints: complete or not, promoted or not, what would be pruned"
 
@@ -27,13 +27,20 @@ def run(
     arguments: argparse.Namespace, settings: Settings, aws: Aws, progress: Callable[[dict[str, Any]], None]
 ) -> dict[str, Any]:
     """Look, and change nothing. Records are believed here; ``verify`` compares them with the lake."""
-    del arguments, progress
-    tree = tree_of(settings, aws)
-    assert settings.policy is not None  # noqa: S101 - ``tree_of`` refuses without one
+    del arguments
+    turn = Turn(settings, aws, progress)
+    assert settings.policy is not None  # noqa: S101 - ``Turn`` refuses without one
     damaged: list[str] = []
     known = records.read_all(aws, settings.lake_bucket, damaged=damaged)
+    if orders.is_spread(settings):
+        desk = turn.desk()
+        told = parts.with_own(parts.read_all(aws, settings.lake_bucket), parts.look(desk))
+        counted = parts.counted(told, orders.open_orders(desk), turn.clock())
+        found = parts.checkpoints(counted, settings.nodes, settings.checkpoints)
+    else:
+        found = find_checkpoints(turn.tree)
     verdicts = decide(
-        find_checkpoints(tree),
+        found,
         known,
         ledgers.read_all(aws, settings.lake_bucket),
         settings.policy,

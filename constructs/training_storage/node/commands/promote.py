@@ -6,6 +6,7 @@ import argparse
 from typing import Any, Callable
 
 from ..aws import Aws
+from ..checkpoints import orders
 from ..errors import Refusal
 from ..settings import Settings
 from ._tier import Turn, answered, relative, released
@@ -28,4 +29,6 @@ def run(
         raise Refusal(held)
     asked = relative(settings, arguments.paths)
     turn = Turn(settings, aws, progress)
-    return answered(turn.take(prune=False, asked=asked, last=arguments.last, dry_run=arguments.dry_run))
+    # Of several nodes with disks of their own each brings its part, and none can end before the others have.
+    run_ = turn.together if orders.is_spread(settings) and not arguments.dry_run else turn.take
+    return answered(run_(prune=False, asked=asked, last=arguments.last, dry_run=arguments.dry_run))
