@@ -79,6 +79,38 @@ def test_a_handler_that_takes_too_long(aws_emulator: Emulator) -> None:
     assert answer["errorMessage"] == "Task timed out after 1.00 seconds"
 
 
+STATE = """
+import os
+import time
+
+seen = []
+
+def handler(event, context, clock=time.time):
+    if event == {"end": 3}:
+        os._exit(3)
+    seen.append(event)
+    print("saw", event)
+    return {"process": os.getpid(), "seen": seen, "time": clock(), "request": context.aws_request_id}
+"""
+
+
+def test_a_handler_is_kept_for_the_next_event_until_it_ends(aws_emulator: Emulator) -> None:
+    name = aws_emulator.deploy(with_function(STATE), "code").physical_ids["Function"]
+    first, _ = invoke(aws_emulator, name, 1)
+    aws_emulator.advance(3600)
+    second, _ = invoke(aws_emulator, name, 2)
+    assert (second["process"], second["seen"]) == (first["process"], [1, 2])
+    assert second["request"] != first["request"]
+    assert second["time"] == pytest.approx(aws_emulator.now(), abs=20)
+    events = aws_emulator.client("logs").filter_log_events(logGroupName=f"/aws/lambda/{name}")["events"]
+    assert [event["message"].strip() for event in events if "saw" in event["message"]] == ["saw 1", "saw 2"]
+    answer, failed = invoke(aws_emulator, name, {"end": 3})
+    assert failed
+    assert answer["errorType"] == "Runtime.ExitError"
+    assert "ended with 3" in answer["errorMessage"]
+    assert invoke(aws_emulator, name, 3)[0]["seen"] == [3]
+
+
 def test_a_runtime_that_does_not_run_here_says_so(aws_emulator: Emulator) -> None:
     template = with_function("exports.handler = async () => 1", Runtime="nodejs22.x")
     answer, failed = invoke(aws_emulator, aws_emulator.deploy(template, "code").physical_ids["Function"])

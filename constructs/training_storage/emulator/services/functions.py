@@ -1,23 +1,15 @@
-"""Lambda without containers: a Python handler runs in a process of its own, against the emulated services."""
+"""Lambda without containers: Python handlers run in processes of their own, against the emulated services."""
 
 from __future__ import annotations
 
-import io
 import json
 import os
-import subprocess
-import sys
-import tempfile
-import uuid
-import zipfile
-from pathlib import Path
 from typing import Any
 
 from training_storage.emulator import server, world
 from training_storage.emulator._moto import Patches
-from training_storage.emulator.services import accounts
+from training_storage.emulator.services import accounts, handlers
 
-_RUNNER = Path(__file__).with_name("handler_process.py")
 # What a handler may see of the caller's environment: no credentials, no proxies, no profile.
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")
 
@@ -39,44 +31,23 @@ def run(function: Any, event: Any) -> tuple[str, bool, str]:
             "Runtime.Unsupported",
             f"the emulator runs Python handlers only; {function.function_name} has runtime {runtime or 'none'}",
         )
-    with tempfile.TemporaryDirectory(prefix="training-storage-lambda-") as folder:
-        code, result = Path(folder) / "task", Path(folder) / "result.json"
-        _unpack(function.code_bytes, code)
-        paths = []
-        for number, layer in enumerate(_layers(function)):
-            _unpack(layer, Path(folder) / f"layer{number}")
-            paths.append(str(Path(folder) / f"layer{number}" / "python"))
-        environment = _environment(function, result, paths)
-        timeout = float(function.timeout or 3)
-        try:
-            done = subprocess.run(  # noqa: S603 - our own interpreter and our own file
-                [sys.executable, str(_RUNNER)],
-                input=json.dumps(event),
-                cwd=code,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=timeout,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            log = _text(error.stdout) + _text(error.stderr)
-            answer, _, message = _error("Sandbox.Timedout", f"Task timed out after {timeout:.2f} seconds")
-            return answer, True, log + message
-        log = done.stdout + done.stderr
-        if not result.exists():
-            return _error("Runtime.ExitError", f"the handler's process ended with {done.returncode}: {log[-2000:]}")
-        return result.read_text(encoding="utf-8"), done.returncode != 0, log
-
-
-def _text(value: bytes | str | None) -> str:
-    return value.decode(errors="replace") if isinstance(value, bytes) else value or ""
-
-
-def _unpack(archive: bytes, folder: Path) -> None:
-    folder.mkdir()
-    with zipfile.ZipFile(io.BytesIO(archive)) as bundle:
-        bundle.extractall(folder)
+    layers, environment = _layers(function), _environment(function)
+    code, timeout = bytes(function.code_bytes), float(function.timeout or 3)
+    handler = handlers.take(handlers.key_of(code, layers, environment), code, layers, environment)
+    try:
+        answer, failed, log = handler.work(event, timeout)
+    except TimeoutError as error:
+        handler.end()
+        answer, _, message = _error("Sandbox.Timedout", f"Task timed out after {timeout:.2f} seconds")
+        return answer, True, f"{error}{message}"
+    except BaseException:
+        handler.end()
+        raise
+    ended = handler.code
+    handlers.give_back(handler)
+    if answer is None:
+        return _error("Runtime.ExitError", f"the handler's process ended with {ended}: {log[-2000:]}")
+    return answer, failed, log
 
 
 def _layers(function: Any) -> list[bytes]:
@@ -87,15 +58,12 @@ def _layers(function: Any) -> list[bytes]:
     return [bytes(layer.code_bytes) for layer in found if layer is not None]
 
 
-def _environment(function: Any, result: Path, paths: list[str]) -> dict[str, str]:
+def _environment(function: Any) -> dict[str, str]:
     environment = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     environment.update(
         {
             "_HANDLER": str(function.handler),
             "_EMULATOR_FUNCTION_ARN": str(function.function_arn),
-            "_EMULATOR_REQUEST_ID": str(uuid.uuid4()),
-            "_EMULATOR_RESULT": str(result),
-            "_EMULATOR_TIMEOUT": str(function.timeout or 3),
             "AWS_ACCESS_KEY_ID": accounts.access_key(function.account_id),
             "AWS_SECRET_ACCESS_KEY": "testing",
             "AWS_SESSION_TOKEN": "testing",
@@ -114,10 +82,6 @@ def _environment(function: Any, result: Path, paths: list[str]) -> dict[str, str
             "PYTHONDONTWRITEBYTECODE": "1",
         }
     )
-    if world.running() and world.current().ahead:
-        environment["_EMULATOR_CLOCK"] = repr(world.current().ahead)
-    if paths:
-        environment["PYTHONPATH"] = os.pathsep.join(paths)
     environment.update({key: str(value) for key, value in (function.environment_vars or {}).items()})
     return environment
 
@@ -134,3 +98,5 @@ def install(patches: Patches) -> None:
         return answer, failed, log
 
     patches.set(LambdaFunction, "_invoke_lambda", _invoke_lambda)
+    if handlers.end_all not in world.at_end:
+        world.at_end.append(handlers.end_all)
