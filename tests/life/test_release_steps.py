@@ -374,7 +374,7 @@ def test_agents_are_held_until_a_proof_can_be_acted_on() -> None:
         for _ in range(10):  # somebody reads the proof
             made.aws.sleep(60)
             agent()
-        state = made.release(proof=proven["proof"]["valid_from"], before=lambda _step: agent())
+        state = made.release(proof=proven["proof"]["valid_from"], before=lambda step: seen.update({step: agent()}))
         assert state["status"] == "done", state
     with world() as made:
         made.fill()
@@ -387,11 +387,21 @@ def test_agents_are_held_until_a_proof_can_be_acted_on() -> None:
         assert held_until(made.aws, LAKE, made.id, made.aws.clock) is None
 
 
-def test_a_damaged_proof_lets_nothing_go() -> None:
+@pytest.mark.parametrize("body", [b"{", b"{}", b"[]", b'"text"', b"null"])
+def test_a_damaged_proof_lets_nothing_go(body: bytes) -> None:
     with world() as made:
         made.fill()
-        made.aws.s3.put_object(Bucket=LAKE, Key=places.proof_key(made.id), Body=b"{")
+        made.aws.s3.put_object(Bucket=LAKE, Key=places.proof_key(made.id), Body=body)
         _refused(made, made.release(proof=made.aws.now), "cannot be read")
+
+
+def test_a_stack_that_was_only_reviewed_goes_too() -> None:
+    with world() as made:
+        made.fill()
+        made.aws.cloudformation.stacks[f"{NAME}-monitoring"]["StackStatus"] = "REVIEW_IN_PROGRESS"
+        began = made.aws.now
+        assert made.release()["status"] == "done"
+        assert made.aws.now - began < 3600
 
 
 def test_the_function_takes_input_and_state(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,11 @@ def read(aws: Aws, bucket: str, hot_tier_id: str) -> Proof | None:
         if code_of(error) in MISSING:
             return None
         raise
-    return Proof.from_dict(json.loads(answer["Body"].read()))
+    given = json.loads(answer["Body"].read())
+    try:
+        return Proof.from_dict(given)
+    except (TypeError, AttributeError, KeyError) as error:
+        raise ValueError(f"{places.proof_key(hot_tier_id)} is no proof: {error}") from error
 
 
 def write(aws: Aws, bucket: str, proof: Proof) -> None:

@@ -59,7 +59,7 @@ def delete(ctx: Context, part: str) -> None:
             "the release again, which goes on here",
             [name],
         )
-    if not status.endswith("_IN_PROGRESS"):
+    if not status.endswith("_IN_PROGRESS") or status == "REVIEW_IN_PROGRESS":  # a change set that nobody executed
         try:
             ctx.aws("cloudformation").delete_stack(StackName=stack_id)
         except Exception as error:
