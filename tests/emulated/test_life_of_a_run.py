@@ -5,6 +5,7 @@ What the lake has to hold is worked out here from what the trainer wrote, not by
 
 from __future__ import annotations
 
+import copy
 import json
 import os
 import signal
@@ -14,9 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from ruamel.yaml import YAML
 
-from tests.assemblies import ROOT
 from tests.emulated.life import SMALL, STACKS, Life, Trainer, life_of, write
 from tests.life.faults import Fault, Faulty, Killed
 from training_storage.emulator import StackFailedError
@@ -217,15 +216,6 @@ def test_a_run_is_released_and_comes_back() -> None:
         write(life, node, "/fsx/scratch/shuffle.bin", b"0" * 5000)
         file_system = life.file_system.id
 
-        # Nothing goes past the guard before there is a proof.
-        life.aws.destroy("run-monitoring")
-        life.aws.destroy("run-compute")
-        with pytest.raises(StackFailedError, match="`training-storage release run`"):
-            life.aws.destroy("run-hot")
-        assert life.file_system.id == file_system
-        assert whole(trainer, hot(life)) >= set(trainer.newest())
-        life.deploy()
-
         fsx = life.client("fsx")
         life.aws.hold_tasks(file_system)
         task = fsx.create_data_repository_task(
@@ -236,9 +226,9 @@ def test_a_run_is_released_and_comes_back() -> None:
         life.file_system.settle()
 
         write(life, life.nodes()[0], "/fsx/datasets/shard-0.tar", b"changed")
-        said = refused(life)
-        assert "/fsx/datasets" in said
-        assert "--leave" in said
+        told = refused(life)
+        assert "/fsx/datasets/shard-0.tar" in told
+        assert "--leave" in told
         leave = ("--leave", "/fsx/datasets/shard-0.tar")
 
         for minute in range(40):
@@ -246,13 +236,24 @@ def test_a_run_is_released_and_comes_back() -> None:
         assert f"writes to {file_system}" in refused(life, *leave)
         life.aws.advance(40 * 60)
 
+        # Nothing goes past the guard before there is a proof; then no fleet is left to look, and the storage node does.
+        life.aws.destroy("run-monitoring")
+        life.aws.destroy("run-compute")
+        with pytest.raises(StackFailedError, match="`training-storage release run`"):
+            life.aws.destroy("run-hot")
+        assert life.file_system.id == file_system
+        assert whole(trainer, hot(life)) >= set(trainer.newest())
+        links = fsx.describe_data_repository_associations()["Associations"]
+        assert sorted(each["FileSystemPath"] for each in links) == ["/checkpoints", "/datasets"]
+        assert life.nodes() == []
+
         said = life.command("release", life.name, "--yes", *leave)
         assert said.code == 0, said
-        assert life.deleted() == list(STACKS)
         assert sorted(life.stacks()) == ["lake", "network"]
+        assert life.nodes() == []
         promised = flat(trainer.promises()) | trainer.beside
         assert life.promoted() == promised
-        assert {key: body for key, body in life.objects("datasets/").items()} == SHARDS
+        assert life.objects("datasets/") == SHARDS
 
         # The run comes back from what the lake holds.
         life.deploy()
@@ -269,7 +270,78 @@ def test_a_run_is_released_and_comes_back() -> None:
 
         said = life.command("release", life.name, "--yes")
         assert said.code == 0, said
+        assert life.deleted() == list(STACKS)
         assert life.promoted() == promised
         lake = life.lake
         life.aws.destroy("run-lake")
         assert {key[len("checkpoints/") :] for key in life.objects("checkpoints/run1", lake)} == set(promised)
+
+
+def test_a_failed_create_of_the_hot_stack_is_taken_back_with_its_guard() -> None:
+    with life_of(SMALL) as life:
+        life.deploy("lake")
+        template = copy.deepcopy(life.assembly.templates["run-hot"])
+        guarded = [name for name, each in template["Resources"].items() if "ServiceToken" in each.get("Properties", {})]
+        assert guarded
+        template["Resources"]["Broken"] = {
+            "Type": "AWS::S3::Bucket",
+            "DependsOn": guarded,
+            "Properties": {"Unknown": 1},
+        }
+        place = life.assembly.folder / "run-hot.template.json"
+        whole_template = place.read_text(encoding="utf-8")
+        place.write_text(json.dumps(template), encoding="utf-8")
+        with pytest.raises(StackFailedError, match="Unknown") as failed:
+            life.deploy("hot")
+        assert failed.value.status == "ROLLBACK_COMPLETE"
+        assert life.client("fsx").describe_file_systems()["FileSystems"] == []
+        place.write_text(whole_template, encoding="utf-8")
+        life.deploy()
+        assert life.stacks()[-1] == "monitoring"
+
+
+EXPRESS = {key: value for key, value in SMALL.items() if key != "hot_tier"} | {
+    "hot_tier": "express",
+    "dataset": {**SMALL["dataset"], "interface": "object"},
+    "express": {"removal": "delete"},
+}
+NVME = {**SMALL, "hot_tier": "none"}
+
+
+@pytest.mark.parametrize(("tier", "workload"), [("express", EXPRESS), ("nvme", NVME)])
+def test_a_run_on_other_tiers(tier: str, workload: dict[str, Any]) -> None:
+    with life_of(workload) as life:
+        life.deploy()
+        assert life.settings().tier == tier
+        trainer = life.trainer()
+        for number, loss in enumerate(LOSSES[:5], 1):
+            trainer.save(number * 100, eval_loss=loss)
+        trainer.save(550, complete=False)
+        for action in ("promote", "prune"):
+            said = life.command("checkpoints", action, life.name)
+            assert said.code == 0, said
+        assert life.promoted() == flat(trainer.promises(keep_last=False))
+        left = on_tier(life)
+        assert {path.rpartition("/")[0] for path in left} == {*trainer.newest(), "run1/step-550"}
+        said = life.command("release", life.name, "--yes")
+        assert said.code == 0, said
+        assert life.deleted() == [part for part in STACKS if part in life.deleted()]
+        assert sorted(life.stacks()) == ["lake", "network"]
+        assert life.promoted() == flat(trainer.promises())
+
+
+def on_tier(life: Life) -> dict[str, bytes]:
+    """Return what lies on directory buckets, or on the disks of all nodes, by path below the checkpoints."""
+    settings = life.settings()
+    if settings.tier == "express":
+        found: dict[str, bytes] = {}
+        for bucket in settings.hot_buckets:
+            found |= life.objects(settings.lake_prefix, bucket)
+        return {key[len(settings.lake_prefix) :]: body for key, body in found.items()}
+    roots = [node.root / settings.checkpoints.strip("/") for node in life.nodes()]
+    return {
+        place.relative_to(root).as_posix(): place.read_bytes()
+        for root in roots
+        for place in root.rglob("*")
+        if place.is_file() and ".training-storage" not in place.as_posix()[len(root.as_posix()) :]
+    }
