@@ -29,10 +29,54 @@ def connect(region: str | None = None) -> Aws:
 
     def client(service: str) -> Any:
         if service not in made:
-            made[service] = session.client(service, config=config)
+            plain = session.client(service, config=config)
+            made[service] = Absence(plain) if service == "s3" else plain
         return made[service]
 
     return client
+
+
+class Absence:
+    """An S3 client that says of a key that it may list whether the object is there, in place of a refusal.
+
+    S3 answers 403 for an object that is not there to whoever may not list it (Amazon S3 API reference, GetObject).
+    Whether a right to list that is bound to a prefix counts for that is said nowhere; a listing tells.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._client, name)
+
+    def get_object(self, **given: Any) -> Any:
+        """Call GetObject."""
+        return self._asked("get_object", given)
+
+    def head_object(self, **given: Any) -> Any:
+        """Call HeadObject."""
+        return self._asked("head_object", given)
+
+    def _asked(self, operation: str, given: Any) -> Any:
+        try:
+            return getattr(self._client, operation)(**given)
+        except Exception as error:
+            if (
+                code_of(error) in REFUSED
+                and "VersionId" not in given
+                and self._is_absent(given["Bucket"], given["Key"])
+            ):
+                refused: Any = error
+                about = {**refused.response, "Error": {**refused.response["Error"], "Code": "NoSuchKey"}}
+                raise type(refused)(about, refused.operation_name) from error
+            raise
+
+    def _is_absent(self, bucket: str, key: str) -> bool:
+        try:
+            page = self._client.list_objects_v2(Bucket=bucket, Prefix=key, MaxKeys=1)
+        except Exception:
+            return False  # the refusal stands
+        return all(each["Key"] != key for each in page.get("Contents", ()))
 
 
 def code_of(error: BaseException) -> str:
@@ -45,6 +89,9 @@ def code_of(error: BaseException) -> str:
 
 MISSING = frozenset({"NoSuchKey", "404", "NotFound"})
 """Codes of an object that is not there."""
+
+REFUSED = frozenset({"AccessDenied", "403", "Forbidden"})
+"""Codes of a request that is not allowed; also of an object that is not there, to whoever may not list it."""
 
 TAKEN = frozenset({"PreconditionFailed", "412", "ConditionalRequestConflict", "409"})
 """Codes of a conditional write that somebody else was ahead of."""
