@@ -5,28 +5,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import pkgutil
 import shlex
-import time
 from contextlib import redirect_stderr, redirect_stdout
-from importlib import import_module
 from io import StringIO
 from pathlib import Path
-from types import FunctionType
 from typing import Any
 
 import pytest
 
 from tests.life.release_world import LAKE, NAME, TAGS, World, node_root
-from training_storage import operations
+from tests.life.waits import pass_waits
 from training_storage.cli import checkpoints as command
 from training_storage.cli import main
 from training_storage.node import agent, calls
 from training_storage.operations import aws as operations_aws
 
 ROOT = Path(__file__).resolve().parents[2]
-# Imported now: a module that is first imported by a command keeps the sleep of the test that ran it.
-OPERATIONS = [import_module(f"{operations.__name__}.{each.name}") for each in pkgutil.iter_modules(operations.__path__)]
 
 
 class Nodes(World):
@@ -67,12 +61,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
         def client(self, service: str, **_given: Any) -> Any:
             return made.aws(service)
 
-    for module in OPERATIONS:
-        for function in vars(module).values():
-            defaults = function.__kwdefaults__ if isinstance(function, FunctionType) else None
-            if defaults and defaults.get("sleep") is time.sleep:
-                monkeypatch.setitem(defaults, "sleep", made.aws.sleep)
-    monkeypatch.setattr("time.sleep", made.aws.sleep)
+    pass_waits(monkeypatch, made.aws.sleep)
     monkeypatch.setattr(operations_aws, "make_session", lambda _region, _profile: Session())
     return made
 
