@@ -152,3 +152,32 @@ def test_a_file_that_fsx_takes_for_exported_says_how_to_make_it_anew(monkeypatch
         state = made.release("prove")
         assert "cp -p FILE FILE.new && mv FILE.new FILE" in state["refused"]
         assert "config.json" in json.dumps(state["blocking"])
+
+
+def test_a_file_system_without_links_goes_once_a_node_has_uploaded_what_must_be_kept() -> None:
+    with world(links=False) as made:
+        for step in range(1, 6):
+            made.checkpoint(step)
+        made.write("checkpoints/run1/config.json", b"{}")
+        made.write("results/only-here.bin")
+        made.aws.sleep(1000)
+        state = made.release()
+        assert state["status"] == "refused"
+        assert "results" in json.dumps(state["blocking"])
+        assert not made.gone
+        made.aws.sleep(600)
+        state = made.release(leave=["/fsx/results"])
+        assert state["status"] == "done", state
+        lake = made.lake()
+        assert {name: lake[name] for name in made.kept()} == {name: made.lost[name] for name in made.kept()}
+
+
+def test_a_path_that_is_left_is_named_as_nodes_or_as_the_file_system_name_it() -> None:
+    """The help of --leave says /checkpoints/old, and what blocks is told as /fsx/results."""
+    for path in ("/results", "/fsx/results"):
+        with world() as made:
+            made.fill()
+            made.write("results/only-here.bin")
+            made.aws.sleep(1000)
+            state = made.release("check", leave=[path])
+            assert state["status"] == "done", (path, state)

@@ -118,7 +118,8 @@ class Sorter:
     Args:
         aws: Clients.
         settings: Settings of the node.
-        leave: Paths, as nodes name them, that are left behind on purpose with everything below them.
+        leave: Paths that are left behind on purpose with everything below them: as nodes name them
+            (``/fsx/checkpoints/old``), or below the root of the file system (``/checkpoints/old``).
         clock: The time, in seconds since 1970.
         states: Asks Lustre for the state of files. Left out: ``lfs``, where it is installed; without it, size and time
             are compared with S3.
@@ -140,7 +141,7 @@ class Sorter:
         states: States | None = None,
     ) -> None:
         self._aws, self._settings, self._clock = aws, settings, clock
-        self._leave = tuple("/" + each.strip("/") for each in leave if each.strip("/"))
+        self._leave = tuple(_as_nodes_name(each, settings.mount.rstrip("/")) for each in leave if each.strip("/"))
         self._states = states if states is not None else hsm_states if shutil.which("lfs") else None
         self._root = rooted(settings.mount)
         self._checkpoints = settings.checkpoints.rstrip("/")
@@ -360,6 +361,11 @@ def _sorted(real: str) -> list[tuple[os.DirEntry[str], bool]]:
     # S3 lists by the bytes of whole keys: what lies in "a/" comes after "a.txt" and before "a0".
     found.sort(key=lambda each: os.fsencode(each[0].name) + (b"/" if each[1] else b""))
     return found
+
+
+def _as_nodes_name(path: str, mount: str) -> str:
+    plain = "/" + path.strip("/")
+    return plain if _below(plain, mount) else mount + plain
 
 
 def _below(path: str, base: str) -> bool:
