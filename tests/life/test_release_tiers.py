@@ -11,6 +11,8 @@ from tests.life.fake_aws import FakeAws
 from tests.life.fake_s3 import moment
 from tests.life.release_world import LAKE, NAME, TAGS
 from training_storage.node import places
+from training_storage.node.checkpoints import records
+from training_storage.node.checkpoints.model import Record, RecordedFile
 from training_storage.node.checkpoints.run_once import run_once
 from training_storage.node.checkpoints.tree import BucketTree
 from training_storage.node.release import proof as proofs
@@ -183,6 +185,18 @@ def test_without_a_status_nobody_knows_what_to_keep() -> None:
 # -- local disks
 
 
+def _promoted(made: Tier, path: str) -> dict[str, Any]:
+    """Put a checkpoint and its record into the lake, and return what a status says of it."""
+    files = []
+    for name in ("rank0.pt", "rank1.pt", "COMPLETE"):
+        stored = made.aws.s3.put_object(Bucket=LAKE, Key=f"checkpoints/{path}/{name}", Body=b"abc")
+        files.append(RecordedFile(f"{path}/{name}", 3, 1, stored["ETag"].strip('"')))
+    record = Record(path, "run1", "marker", 3, 1, "5eed", "every", "upload", "", {}, tuple(files))
+    records.write(made.aws, LAKE, record)
+    about = {"path": path, "series": "run1", "promoted": True, "complete": True, "files": 3, "size": 9}
+    return {**about, "due": "every", "fingerprint": "5eed", "modified_ns": 1, "missing": ""}
+
+
 def flushing(made: Tier, *, unsaved: tuple[str, ...] = (), new_later: bool = False) -> list[str]:
     asked: list[str] = []
 
@@ -190,11 +204,16 @@ def flushing(made: Tier, *, unsaved: tuple[str, ...] = (), new_later: bool = Fal
         asked.append(text)
         command_id = text.split()[-1]
         steps = [3, 5, *([7] if new_later and "flush-again" in text else [])]
-        seen = [
-            {"path": f"run1/step-{each}", "promoted": True, "complete": True, "files": 3, "size": 9} for each in steps
-        ]
+        seen = [_promoted(made, f"run1/step-{each}") for each in steps]
         made.status(checkpoints=seen, unsaved=list(unsaved))
-        body = json.dumps({"state": "done", "exit_code": 0, "answer": {}, "message": ""})
+        counts = {"files": 6, "bytes": 18}
+        answer = {
+            "elected": True,
+            "checkpoints": seen,
+            "unsaved": list(unsaved),
+            "disk": {**counts, "classes": {"keep": counts}},
+        }
+        body = json.dumps({"state": "done", "exit_code": 0, "answer": answer, "message": ""})
         made.aws.s3.put_object(Bucket=LAKE, Key=f"{places.ANSWERS}{command_id}/{instance}.json", Body=body)
         return 0, "", ""
 
@@ -238,11 +257,15 @@ def test_a_node_that_takes_no_commands_keeps_the_nodes() -> None:
     assert "take no commands" in state["refused"]
 
 
-def test_nodes_that_are_gone_have_nothing_to_upload() -> None:
+def test_what_nodes_that_are_gone_never_brought_has_to_be_named() -> None:
     made = Tier("nvme")
     made.status(unsaved=["run1/step-9"])
     made.aws.machines.group(f"{NAME}-fleet", TAGS, 0, 8)
-    assert made.release()["status"] == "done"
+    state = made.release()
+    assert (state["status"], state["blocking"]) == ("refused", ["run1/step-9: it was never in the lake"])
+    assert "nodes that are gone, and are lost" in state["refused"]
+    assert made.aws.cloudformation.deleted == []
+    assert made.release(leave=["/opt/dlami/nvme/checkpoints/run1/step-9"])["status"] == "done"
     assert made.aws.cloudformation.deleted == [f"{NAME}-compute"]
 
 
@@ -334,3 +357,15 @@ def test_what_was_written_after_a_proof_that_was_acted_on_is_proven_anew() -> No
     state = made.release()
     assert state["status"] == "done", state
     assert made.aws.s3.content(LAKE)["checkpoints/run1/late.txt"] == b"x"
+
+
+def test_an_object_that_was_changed_in_place_is_told_by_its_checksum() -> None:
+    made = Tier("express")
+    made.fill()
+    made.put("datasets/index.bin", b"first", lake=True)
+    made.put("datasets/index.bin", b"other")
+    made.aws.sleep(600)
+    state = made.release()
+    assert state["status"] == "refused", state
+    assert "index.bin: has another content" in json.dumps(state["blocking"])
+    assert made.release(leave=["/datasets/index.bin"])["status"] == "done"

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from .. import places
-from ..aws import MISSING, code_of
+from ..aws import code_of
 from ..places import HIDDEN
 from ..settings import Settings
 from . import proof as proofs
@@ -308,10 +308,10 @@ def _scan(ctx: Context, settings: Settings, name: str, *, copy: bool) -> None:
 
 def _settle(ctx: Context, settings: Settings, bucket: str, each: dict[str, Any], *, loose: bool) -> str:
     """Return what keeps an object from being in the lake; one below the checkpoints is copied there."""
-    told = _equal(ctx, each, newer=loose)
+    told = _equal(ctx, bucket, each, newer=loose)
     if not told or not loose:
         return told
-    return _copied(ctx, settings, bucket, each) or _equal(ctx, each, newer=True)
+    return _copied(ctx, settings, bucket, each) or _equal(ctx, bucket, each, newer=True)
 
 
 def _copied(ctx: Context, settings: Settings, bucket: str, each: dict[str, Any]) -> str:
@@ -346,17 +346,24 @@ def _copied(ctx: Context, settings: Settings, bucket: str, each: dict[str, Any])
     return ""
 
 
-def _equal(ctx: Context, each: dict[str, Any], *, newer: bool) -> str:
-    try:
-        seen = ctx.aws("s3").head_object(Bucket=ctx.lake, Key=each["Key"])
-    except Exception as error:
-        if code_of(error) in MISSING:
-            return "is not in the lake"
-        raise
-    if seen["ContentLength"] != each["Size"]:
-        return f"has {each['Size']:,} bytes, and {seen['ContentLength']:,} in the lake"
-    if newer and seen["LastModified"] < each["LastModified"]:
-        return "is newer than the lake's"
+def _equal(ctx: Context, bucket: str, each: dict[str, Any], *, newer: bool) -> str:
+    """Return what tells an object from that of the lake.
+
+    What was copied from there is younger, so that its time says nothing; its checksum does, where both have one of the
+    whole object by the same algorithm.
+    """
+    from ..checkpoints import lake
+
+    there = lake.look(ctx.aws, ctx.lake, each["Key"])
+    if there is None:
+        return "is not in the lake"
+    if there.size != each["Size"]:
+        return f"has {each['Size']:,} bytes, and {there.size:,} in the lake"
+    if newer:
+        return "is newer than the lake's" if there.uploaded < each["LastModified"].timestamp() else ""
+    here = lake.look(ctx.aws, bucket, each["Key"]) if there.sums else None
+    if here is not None and any(here.sums[name] != there.sums[name] for name in set(here.sums) & set(there.sums)):
+        return "has another content than in the lake"
     return ""
 
 
