@@ -15,7 +15,6 @@ import os
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Callable
@@ -115,10 +114,7 @@ class Pruner:
             kept.ledger = self._ended(ledger, checkpoint.path)
             raise
         self._check()
-        ledger = self._ended(ledger, checkpoint.path)
-        if not isinstance(self._tree, LocalTree):
-            self._drop_list(checkpoint.path, checkpoint.fingerprint)
-        return ledger
+        return self._ended(ledger, checkpoint.path)
 
     def _refuse_exported(self, checkpoint: Checkpoint) -> None:
         link = self._exported.link_of(checkpoint.path)
@@ -202,9 +198,6 @@ class Pruner:
             if still != dict(ledger.pruning):
                 self._check()
                 now[series] = ledgers.write(self._aws, self._settings.lake_bucket, replace(ledger, pruning=still))
-                if not isinstance(self._tree, LocalTree):
-                    for path in set(ledger.pruning) - set(still):
-                        self._drop_list(path, ledger.pruning[path])
         return now, left
 
     def _finish_one(self, path: str, fingerprint: str) -> None:
@@ -279,11 +272,8 @@ class Pruner:
         found: dict[str, Any] = json.loads(answer["Body"].read())
         return found
 
-    def _drop_list(self, path: str, fingerprint: str) -> None:
-        with suppress(Exception):  # without its entry in the ledger nobody reads the list
-            self._aws("s3").delete_object(**self._list(path, fingerprint))
-
     def _list(self, path: str, fingerprint: str) -> dict[str, str]:
+        # Without its entry in the ledger nobody reads a list. Nodes may not delete here: a lifecycle rule does.
         return {"Bucket": self._settings.lake_bucket, "Key": f"{places.PRUNING}{quoted(path)}@{fingerprint}.json"}
 
 
