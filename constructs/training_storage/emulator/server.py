@@ -61,7 +61,9 @@ class Server:
             self.host, 0, application, threaded=True, request_handler=MotoRequestHandler
         )
         self.port = int(self._server.server_port)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="emulator", daemon=True)
+        # It looks that often whether it is to stop: with half a second, its default, every stop would wait for that.
+        look = {"poll_interval": 0.05}
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs=look, name="emulator", daemon=True)
         self._thread.start()
 
     @property

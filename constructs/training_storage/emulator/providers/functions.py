@@ -184,7 +184,9 @@ class _Mailbox:
                 """Say nothing."""
 
         self._server = HTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        # A server looks that often whether it is to stop; half a second, its default, is long for one answer.
+        look = {"poll_interval": 0.01}
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs=look, daemon=True)
 
     def __enter__(self) -> _Mailbox:
         self._thread.start()
