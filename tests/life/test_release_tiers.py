@@ -369,3 +369,57 @@ def test_an_object_that_was_changed_in_place_is_told_by_its_checksum() -> None:
     assert state["status"] == "refused", state
     assert "index.bin: has another content" in json.dumps(state["blocking"])
     assert made.release(leave=["/datasets/index.bin"])["status"] == "done"
+
+
+def test_buckets_of_this_run_are_looked_at_and_not_those_of_the_run_before() -> None:
+    """Names end in a part of the stack's id: what the agent of an earlier run left speaks of buckets that are gone."""
+    made = Tier("express")
+    made.fill()
+    status = json.loads(made.aws.s3.get_object(Bucket=LAKE, Key=places.status_key(NAME))["Body"].read())
+    status["settings"]["hot_buckets"] = ["old-0--use1-az4--x-s3", "old-1--use1-az4--x-s3"]
+    made.aws.s3.put_object(Bucket=LAKE, Key=places.status_key(NAME), Body=json.dumps(status))
+    state = made.release()
+    assert state["status"] == "done", state
+    assert made.aws.s3.content(LAKE)["checkpoints/run1/step-5/rank0.pt"]
+    assert state["proof"]["files"] == 8
+
+
+def test_buckets_of_a_stack_without_outputs_are_part_of_it() -> None:
+    """A stack whose creation failed has none."""
+    made = Tier("express")
+    made.fill()
+    made.aws.cloudformation.stacks[f"{NAME}-hot"].update(StackStatus="ROLLBACK_FAILED", Outputs=[])
+    assert made.release()["status"] == "done"
+    assert made.aws.s3.content(LAKE)["checkpoints/run1/step-5/rank0.pt"]
+
+
+def test_a_delete_that_stopped_between_two_buckets_goes_on() -> None:
+    made = Tier("express")
+    made.fill()
+    made.aws.cloudformation.refusing = {f"{NAME}-hot": "busy"}
+    assert "busy" in made.release()["refused"]
+    hot = made.aws.cloudformation.stacks[f"{NAME}-hot"]
+    hot["resources"][0]["ResourceStatus"] = "DELETE_COMPLETE"
+    del made.aws.s3.buckets[HOT[0]]
+    made.aws.cloudformation.on_delete = lambda _name: None
+    made.aws.cloudformation.refusing = {}
+    state = made.release()
+    assert state["status"] == "done", state
+    assert f"{NAME}-hot" not in made.aws.cloudformation.stacks
+
+
+def test_a_delete_that_stopped_between_two_buckets_sees_what_was_written_since() -> None:
+    made = Tier("express")
+    made.fill()
+    made.aws.cloudformation.refusing = {f"{NAME}-hot": "busy"}
+    assert "busy" in made.release()["refused"]
+    hot = made.aws.cloudformation.stacks[f"{NAME}-hot"]
+    hot["resources"][0]["ResourceStatus"] = "DELETE_COMPLETE"
+    del made.aws.s3.buckets[HOT[0]]
+    made.aws.sleep(60)
+    made.aws.s3.put_object(Bucket=HOT[1], Key="results/late.bin", Body=b"late")
+    made.aws.sleep(60)
+    made.aws.cloudformation.refusing = {}
+    state = made.release()
+    assert state["status"] == "refused", state
+    assert f"{NAME}-hot" in made.aws.cloudformation.stacks

@@ -87,8 +87,10 @@ def _find_tier(ctx: Context, stacks: dict[str, dict[str, Any]]) -> None:
     elif "FileSystemId" in outputs:
         name = outputs["FileSystemId"]
         state.update(tier="kept", hot_tier_id=name, note=f"file system {name} is yours: it stays, with all its files")
-    elif buckets and mine[_BUCKET]:
-        state.update(tier="express", buckets=buckets)
+    elif mine[_BUCKET]:
+        # In the order of their index, which a stack without outputs does not tell: its creation failed.
+        there = [each for each in buckets if each in mine[_BUCKET]] or sorted(mine[_BUCKET])
+        state.update(tier="express", buckets=there, partly=len(there) < len(buckets))
     elif settings.get("tier") == "express" or (hot and any(each["ResourceType"] == _BUCKET for each in resources)):
         kept = ", ".join(settings.get("hot_buckets") or buckets)
         state.update(
