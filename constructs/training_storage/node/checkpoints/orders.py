@@ -118,6 +118,11 @@ class Order:
         return self.body["path"], self.body["fingerprint"]
 
     @property
+    def round(self) -> int:
+        """How often it was ordered anew, because what had been uploaded was lost in the lake."""
+        return int(self.body.get("round", 0))
+
+    @property
     def prunes(self) -> bool:
         """Whether it orders a removal."""
         return bool(self.body["act"] == "prune")
@@ -208,7 +213,7 @@ def _upload_own(desk: Desk, order: Order) -> None:
     own = _own(desk, order)
     key = f"{order.key}receipts/{desk.node}.json"
     receipt = desk.get(key) if desk.node in order.receipts else None
-    if receipt is not None and receipt["fingerprint"] == own.fingerprint:
+    if receipt is not None and receipt["fingerprint"] == own.fingerprint and receipt["round"] == order.round:
         held = {each["path"] for each in receipt["held_back"]}
         if not held or not is_whole(order, receipts_of(desk, order)):
             return
@@ -235,6 +240,7 @@ def _upload_own(desk: Desk, order: Order) -> None:
             "node": desk.node,
             "path": path,
             "fingerprint": own.fingerprint,
+            "round": order.round,
             "files": [*before, *(dict(vars(each)) for each in proven)],
             "held_back": [{"path": each.path, "size": each.size, "modified_ns": each.modified_ns} for each in back],
             "written_at": iso(desk.clock()),
@@ -243,9 +249,9 @@ def _upload_own(desk: Desk, order: Order) -> None:
 
 
 def receipts_of(desk: Desk, order: Order) -> list[dict[str, Any]]:
-    """Return the receipts of an order; none where one is gone meanwhile."""
+    """Return the receipts of an order, but those from before its objects were lost in the lake."""
     found = lake.in_parallel(lambda node: desk.get(f"{order.key}receipts/{node}.json"), sorted(order.receipts))
-    return [each for each in found if each is not None] if all(found) else []
+    return [each for each in found if each is not None and each["round"] == order.round]
 
 
 def union_of(receipts: Iterable[Mapping[str, Any]]) -> dict[str, RecordedFile]:
@@ -293,7 +299,14 @@ def _remove_own(desk: Desk, order: Order) -> dict[str, Any] | None:
         if receipt is None:
             if order.body["due"]:
                 raise Kept(f"{path}: {desk.node} has no receipt for its files; they are kept")
-            receipt = {"node": desk.node, "path": path, "fingerprint": own.fingerprint, "files": [], "held_back": []}
+            receipt = {
+                "node": desk.node,
+                "path": path,
+                "fingerprint": own.fingerprint,
+                "files": [],
+                "held_back": [],
+                "round": 0,
+            }
             desk.put(key, receipt)
         elif receipt["fingerprint"] != own.fingerprint:
             raise Kept(f"{path} changed after {desk.node} had uploaded it; it is kept")

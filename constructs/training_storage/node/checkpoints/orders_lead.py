@@ -110,7 +110,10 @@ def _collected(desk: Desk, order: Order, verdict: Verdict) -> Record | None:
     )
     wrong = verify(desk.aws, desk.settings, record)
     if wrong:
-        raise PromotionError(f"{checkpoint.path} is not in S3 although every node has answered: {wrong[0]}")
+        desk.put(order.key + "order.json", {**order.body, "round": order.round + 1})
+        raise PromotionError(
+            f"{checkpoint.path} is not in S3 although every node has answered: {wrong[0]}; they are asked once more"
+        )
     return record
 
 
