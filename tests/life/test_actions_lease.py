@@ -14,6 +14,7 @@ import pytest
 from tests.life.actions import LAKE, World
 from tests.life.fake_aws import FakeAws
 from tests.life.faults import KINDS, Fault, Faulty, Killed
+from training_storage.node.checkpoints import lake
 from training_storage.node.checkpoints.lease import FileLease, Lease, LeaseLost, ObjectLease, elected, lease_of
 
 Make = Callable[[str], Lease]
@@ -331,3 +332,55 @@ def test_a_lease_in_the_lake_that_nobody_can_read_ends_too(clock: Clock) -> None
     assert not lease.acquire()
     clock.now += 601
     assert lease.acquire()
+
+
+# -- what takes longer than a lease lasts
+
+
+@pytest.mark.parametrize("tier", ["lustre", "express", "nvme"])
+def test_neither_a_long_walk_nor_a_long_comparison_lets_the_lease_run_out(
+    tmp_path: Path, tier: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten million files on a file system, a million objects to look at: hours pass, and nobody else takes over."""
+    monkeypatch.setattr(lake, "WORKERS", 1)
+    world = World(tmp_path, tier)
+    for step in (1, 2, 3):
+        world.save(f"run1/step-{step}", ranks=9)
+
+    class Slow:
+        def __call__(self, service: str) -> object:
+            client = world.aws(service)
+            return SlowClient(client) if service == "s3" else client
+
+    class SlowClient:
+        def __init__(self, client: object) -> None:
+            self.client = client
+
+        def __getattr__(self, name: str) -> object:
+            def call(**given: object) -> object:
+                if name in ("head_object", "list_objects_v2"):
+                    world.aws.now += 100
+                return getattr(self.client, name)(**given)
+
+            return call
+
+    result = world.run(Slow())
+    assert result.errors == []
+    assert [each["path"] for each in result.promoted] == ["run1/step-2"]
+    assert [each["path"] for each in result.pruned] == ["run1/step-1"]
+
+
+def test_a_long_walk_over_folders_keeps_the_lease(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(tmp_path)
+    for step in range(1, 12):
+        world.save(f"run{step}/step-{step}")
+    real = os.scandir
+
+    def slow(path: str) -> object:
+        world.aws.now += 100
+        return real(path)
+
+    monkeypatch.setattr("training_storage.node.checkpoints.tree.os.scandir", slow)
+    result = world.run()
+    assert result.errors == []
+    assert len(result.checkpoints) == 11

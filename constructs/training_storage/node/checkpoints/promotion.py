@@ -235,7 +235,11 @@ def prove(
         return _compared(entry, found, sums.get(entry.path, {}), strict)
 
     proven: list[RecordedFile] = []
-    for entry, answer in zip(entries, lake.in_parallel(compare, entries)):
+
+    def done(_entry: FileEntry, _answer: RecordedFile | str) -> None:
+        job.tell("verifying")  # a look at each of a million objects takes longer than a lease lasts
+
+    for entry, answer in zip(entries, lake.in_parallel(compare, entries, done)):
         if isinstance(answer, str):
             wrong[entry.path] = answer
         else:

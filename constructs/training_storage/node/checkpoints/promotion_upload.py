@@ -9,7 +9,7 @@ import base64
 import os
 import stat
 import zlib
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Callable
 
 from . import lake
 from .model import FileEntry
@@ -22,6 +22,8 @@ MOST_PARTS = 10_000
 READERS = 4
 """Parts of one file in memory at a time."""
 _BLOCK = 2**20
+_TELL = 1024
+"""Blocks between two reports of a file that is only read."""
 
 
 def upload(job: Job) -> Sums:
@@ -66,7 +68,9 @@ def _upload_one(job: Job, entry: FileEntry) -> str:
     with _opened(job, entry) as stream:
         about = os.fstat(stream.fileno())
         if there is not None and there.size == entry.size and there.modified_ns == entry.modified_ns:
-            checksum = _text(_read_through(stream))
+            # Small files are read in threads of their own, and are over soon.
+            tick = (lambda: job.tell("comparing", file=entry.path)) if entry.size > WHOLE else None
+            checksum = _text(_read_through(stream, tick))
             if there.sums.get("CRC32") == checksum:
                 _still(stream, entry)
                 return checksum
@@ -119,13 +123,16 @@ def _changed(entry: FileEntry) -> PromotionError:
     )
 
 
-def _read_through(stream: BinaryIO) -> int:
-    whole = 0
+def _read_through(stream: BinaryIO, tick: Callable[[], None] | None) -> int:
+    whole = blocks = 0
     while True:
         block = stream.read(_BLOCK)
         if not block:
             return whole
         whole = zlib.crc32(block, whole)
+        blocks += 1
+        if tick is not None and blocks % _TELL == 0:
+            tick()
 
 
 def _text(checksum: int) -> str:

@@ -79,6 +79,7 @@ def run_once(
         run.guarded(run.tell)
         run.guarded(lambda: run.serve(promote=promote, prune=prune))
     lease = lease_of(aws, settings, node, clock, getattr(tree, "root", ""))
+    walked: Any = tree
     taken: list[bool] = []
     try:
         run.guarded(lambda: taken.append(lease.acquire()))
@@ -87,11 +88,13 @@ def run_once(
             run.result.holder = lease.other.holder if lease.other else ""
             return run.result
         run.lease = lease
+        walked.tick = run.check
         lost = run.guarded(lambda: run.lead(promote=promote, prune=prune, spread=spread))
         if not lost:
             run.guarded(run.write_status)
         lease.release()
     finally:
+        walked.tick = lambda: None
         lease.close()
     return run.result
 

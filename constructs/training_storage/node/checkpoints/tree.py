@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import Any, Callable, Protocol
 
 from ..aws import MISSING, Aws, code_of
 from ..places import HIDDEN
@@ -21,6 +21,10 @@ _GONE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ESTALE})
 """What a walk meets where a training job removes or renames at the same moment."""
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def _nothing() -> None:
+    """Do nothing."""
 
 
 class Tree(Protocol):
@@ -63,6 +67,8 @@ class LocalTree:
         self.root = root
         self.links: dict[str, str] = {}
         """Symbolic links that the last walk met, by path: what each says, not what it leads to."""
+        self.tick: Callable[[], None] = _nothing
+        """Called with each folder of a walk: one over millions of files takes longer than a lease lasts."""
 
     def files(self, under: str = "") -> Iterator[FileEntry]:
         """Yield every file below a folder; what vanishes meanwhile is passed over.
@@ -79,6 +85,7 @@ class LocalTree:
         folders = [under]
         while folders:
             folder = folders.pop()
+            self.tick()
             inner = folder + "/" if folder else ""
             try:
                 scan = os.scandir(f"{self.root}/{folder}")
@@ -188,6 +195,8 @@ class BucketTree:
         self.prefix = prefix
         self._s3: Any = aws("s3")
         self._places: dict[str, str] = {}
+        self.tick: Callable[[], None] = _nothing
+        """Called with each page of a listing: one over millions of objects takes longer than a lease lasts."""
 
     def key_of(self, path: str) -> str:
         """Return the key of a file."""
@@ -212,6 +221,7 @@ class BucketTree:
         seen: dict[str, FileEntry] = {}
         for bucket in self.buckets:
             for page in self._pages(bucket, prefix):
+                self.tick()
                 for each in page.get("Contents", ()):
                     key: str = each["Key"]
                     path = key[len(self.prefix) :]
