@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -64,3 +65,23 @@ def test_what_is_being_copied_in_is_no_half_written_one_that_was_left(tmp_path: 
     assert left.is_dir()
     world.aws.sleep(2 * 86_400)
     assert [each["path"] for each in world.run().pruned] == ["run1/step-1"]
+
+
+def test_a_folder_that_cannot_be_moved_is_kept_in_words_and_stops_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    for step in range(1, 6):
+        world.save(f"run1/step-{step}")
+    real = Path.rename
+
+    def rename(self: Path, target: Path) -> Path:
+        if self.name == "step-1":
+            raise OSError(errno.EXDEV, "Invalid cross-device link", str(self))
+        return real(self, target)
+
+    monkeypatch.setattr(Path, "rename", rename)
+    result = world.run()
+    assert "quota project" in result.kept["run1/step-1"]
+    assert world.hot_paths() == {"run1/step-1", "run1/step-4", "run1/step-5"}
+    assert world.run().kept.keys() == {"run1/step-1"}

@@ -9,6 +9,7 @@ of the ledger goes last.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -321,6 +322,13 @@ def remove_folder(tree: LocalTree, checkpoint: Checkpoint) -> None:
         source.rename(trash)
     except FileNotFoundError:
         raise Kept(f"{checkpoint.path} is gone already") from None
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        raise Kept(
+            f"{checkpoint.path} is kept: it can't be moved to {TRASH}, because it is another file system or belongs to "
+            "another quota project; fix: give both the same, or remove it by hand"
+        ) from error
     why = _not_it(trash, checkpoint)
     if why:
         _put_back(trash, source)
