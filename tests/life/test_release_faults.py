@@ -12,7 +12,7 @@ from tests.life.fake_s3 import error
 from tests.life.faults import KINDS, Fault, Faulty, Killed
 from tests.life.release_world import LAKE, World, world
 
-RUNS = 300
+RUNS = 200
 KINDS_OF_EXPORT = ("report", "task-failed")
 """What FSx does by itself: some files of a task fail, or the whole task."""
 
