@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -89,7 +89,7 @@ def _linter(region: str) -> Any:
     return Runner(ConfigMixIn(regions=[region]))
 
 
-def lint(template: dict[str, Any], region: str = "us-east-1") -> list[str]:
+def lint(template: Mapping[str, Any], region: str = "us-east-1") -> list[str]:
     """What cfn-lint finds in a template. Its rules are loaded once a process: that takes longer than most checks."""
     from cfnlint.decode.decode import decode_str
 

@@ -18,6 +18,8 @@ T = TypeVar("T")
 # these marks, and a number token lies near -1.9e289 (aws-cdk-lib, core/lib/private/encoding.ts).
 _MARKS: Final = ("${Token[", "#{Token[")
 _NUMBER_TOKENS_BELOW: Final = -1e280
+_WHOLE_MARK: Final = re.compile(r"\$\{Token\[[a-zA-Z0-9:._-]+\]\}")
+"""Text that holds this is a token in any case: the CDK asks the same of it, and nothing more."""
 _TEXT_TOKEN: Final = re.compile(r"\$\{Token\[[^\]]*\]\}")
 
 
@@ -27,6 +29,8 @@ def is_concrete(value: object) -> bool:
         return True
     if isinstance(value, str) and not any(mark in value for mark in _MARKS):
         return True
+    if isinstance(value, str) and _WHOLE_MARK.search(value):
+        return False
     if isinstance(value, int | float) and value > _NUMBER_TOKENS_BELOW:
         return True
     if isinstance(value, list | tuple | set | frozenset):

@@ -24,6 +24,10 @@ class Deployed:
     def client(self, service: str) -> Any:
         return self.aws.client(service, account=self.data["account"], region=self.data["region"])
 
+    def ids(self, part: str) -> dict[str, str]:
+        """Physical ids of a stack by logical id."""
+        return dict(self.stacks[f"existing-everything-{part}"].physical_ids)
+
     def rules(self, group: str) -> set[tuple[bool, str, int | None, int | None, str]]:
         """Rules of a group that name another group: direction, protocol, ports and peer."""
         found = self.client("ec2").describe_security_group_rules(Filters=[{"Name": "group-id", "Values": [group]}])
@@ -47,11 +51,17 @@ def deployed() -> Iterator[Deployed]:
 
 
 def test_only_what_a_run_needs_is_made(deployed: Deployed) -> None:
-    assert sorted(deployed.stacks) == [f"existing-everything-{part}" for part in ("compute", "hot", "monitoring")]
+    parts = ("compute", "hot", "lake", "monitoring")
+    assert sorted(deployed.stacks) == [f"existing-everything-{part}" for part in parts]
     assert len(deployed.client("fsx").describe_file_systems()["FileSystems"]) == 1
     assert [b["Name"] for b in deployed.client("s3").list_directory_buckets()["Buckets"]] == [CACHE]
-    roles = [role["RoleName"] for role in deployed.client("iam").list_roles()["Roles"]]
-    assert [name for name in roles if not name.startswith("cdk-")] == [ROLE]
+    # The stack around the lake of the team holds the release of runs alone, that of the run its guard beside the link.
+    roles = {role["RoleName"] for role in deployed.client("iam").list_roles()["Roles"]}
+    ours = {name for name in roles if not name.startswith("cdk-")} - {ROLE}
+    made = [(part, key) for part in parts for key, name in deployed.ids(part).items() if name in ours]
+    assert sorted(part for part, _ in made) == ["hot", "lake", "lake"]
+    assert len(ours) == len(made)
+    assert all(key.startswith("Release") for key in [*deployed.ids("lake"), *(key for _, key in made)])
 
 
 def test_the_link_that_is_asked_for_stands_on_the_file_system_of_the_team(deployed: Deployed) -> None:

@@ -102,7 +102,8 @@ class Disks(World):
         self.monkeypatch.setattr(_tier, "tree_of", lambda _settings, _aws: LocalTree(str(self.roots[node])))
         self.monkeypatch.setattr("training_storage.node.checkpoints.parts._booted_ns", lambda: self.since[node])
         turn = _tier.Turn(self.settings, self.faulty(node), lambda _figures: None, self.aws.clock, sleep)
-        state, code, message, answer = "done", 0, "", None
+        state, code, message = "done", 0, ""
+        answer: object = None
         try:
             answer = flush.flushed(turn)
         except Failure as failure:

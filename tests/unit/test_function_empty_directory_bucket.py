@@ -1,7 +1,5 @@
 """The function that empties a directory bucket: what it removes and when, and that CloudFormation gets its answer."""
 
-# ruff: noqa: N803 - arguments of boto3 clients are written with capitals
-
 from __future__ import annotations
 
 import ast
