@@ -172,16 +172,29 @@ def test_symbolic_links_are_named_and_never_followed() -> None:
 
 def test_the_survey_says_how_much_lies_where() -> None:
     with world() as made:
-        made.write("results/big/a.bin", b"0" * 500)
-        made.write("results/big/b.bin", b"0" * 500)
+        for number in range(20):
+            made.write(f"results/big/{number:02d}.bin", b"0" * 500)
         made.write("results/small/c.bin", b"0")
         with node_root(made.root):
             told = survey(made.aws, made.settings, run="r", clock=made.aws.clock)
         whole = _written(made, places.survey_key(made.id))
-    assert told["classes"] == {"unlinked": {"files": 3, "bytes": 1001}}
+    assert told["classes"] == {"unlinked": {"files": 21, "bytes": 10_001}}
     assert blocking(whole["classes"]) == [
-        {"class": "unlinked", "path": "/fsx/results/big", "files": 2, "bytes": 1000},
+        {"class": "unlinked", "path": "/fsx/results/big", "files": 20, "bytes": 10_000},
         {"class": "unlinked", "path": "/fsx/results/small", "files": 1, "bytes": 1},
+    ]
+
+
+def test_few_files_that_block_are_named_one_by_one() -> None:
+    with world() as made:
+        made.write("results/big/a.bin", b"0" * 500)
+        made.write("results/big/b.bin", b"0" * 400)
+        with node_root(made.root):
+            survey(made.aws, made.settings, run="r", clock=made.aws.clock)
+        whole = _written(made, places.survey_key(made.id))
+    assert blocking(whole["classes"]) == [
+        {"class": "unlinked", "path": "/fsx/results/big/a.bin", "files": 1, "bytes": 500},
+        {"class": "unlinked", "path": "/fsx/results/big/b.bin", "files": 1, "bytes": 400},
     ]
 
 

@@ -28,6 +28,7 @@ class Tally:
         self._depth = mount.rstrip("/").count("/")
         self._classes: dict[str, dict[str, Any]] = {name: {"files": 0, "bytes": 0, "names": []} for name in CLASSES}
         self._groups: dict[str, dict[str, list[int]]] = {name: {} for name in BLOCKING}
+        self._few: dict[str, dict[str, list[int]]] = {name: {} for name in BLOCKING}
         self.files = 0
         self.bytes = 0
 
@@ -42,6 +43,8 @@ class Tally:
         self.bytes += found.size
         if found.kind in self._groups:
             self._group(self._groups[found.kind], found)
+            if len(self._few[found.kind]) <= _SHOWN:
+                self._few[found.kind][found.path] = [1, found.size]
 
     def _group(self, groups: dict[str, list[int]], found: Found) -> None:
         parts = found.path.split("/")
@@ -55,14 +58,18 @@ class Tally:
                 return
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the classes that have files: files, bytes, first names; of those that block, the biggest places."""
+        """Return the classes that have files: files, bytes, first names; of those that block, the biggest places.
+
+        Few files are their own places, so that each can be put right, or left, by its name.
+        """
         shown: dict[str, Any] = {}
         for name, held in self._classes.items():
             if not held["files"]:
                 continue
             shown[name] = {**held, "why": CLASSES[name]}
             if name in self._groups:
-                biggest = sorted(self._groups[name].items(), key=lambda each: (-each[1][1], each[0]))[:_SHOWN]
+                places = self._few[name] if len(self._few[name]) <= _SHOWN else self._groups[name]
+                biggest = sorted(places.items(), key=lambda each: (-each[1][1], each[0]))[:_SHOWN]
                 shown[name]["biggest"] = [
                     {"path": path, "files": files, "bytes": size} for path, (files, size) in biggest
                 ]
