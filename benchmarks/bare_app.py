@@ -188,6 +188,15 @@ class Lake(cdk.Stack):
                         transitions=[bucket.TransitionProperty(storage_class="STANDARD_IA", transition_in_days=30)],
                     ),
                     bucket.RuleProperty(id="logs", status="Enabled", prefix="logs/", expiration_in_days=180),
+                    *(
+                        bucket.RuleProperty(id=id_, status="Enabled", prefix=f"{OURS}/{prefix}/", expiration_in_days=30)
+                        for id_, prefix in (
+                            ("node-answers", "answers"),
+                            ("finished-removals", "checkpoints/pruning"),
+                            ("finished-orders", "checkpoints/orders"),
+                            ("preload-lists", "preload/lists"),
+                        )
+                    ),
                     bucket.RuleProperty(
                         id="noncurrent-versions",
                         status="Enabled",
