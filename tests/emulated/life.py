@@ -129,6 +129,7 @@ class Life:
         self.user_data: dict[str, str] = {}
         self._stacks: dict[str, str] = {}
         self._packages: dict[str, Path] = {}
+        self._bodies: dict[tuple[str, str, str], bytes] = {}
         aws.on_instance(self._boot)
 
     def client(self, service: str) -> Any:
@@ -185,6 +186,17 @@ class Life:
 
         return load(str((node or self.nodes()[0]).root / "etc/training-storage/agent.json"))
 
+    def tick(self) -> None:
+        """Let a minute pass, after which the timer of every node runs its agent once.
+
+        Raises:
+            AssertionError: One failed.
+        """
+        self.aws.advance(60)
+        for node in self.nodes():
+            done = node.agent("run", "--quiet")
+            assert done.returncode == 0, done.stderr
+
     def _boot(self, node: EmulatedNode) -> None:
         """Do what user data does on a node: write its files, and install the package that they name."""
         answer = self.client("ec2").describe_instance_attribute(InstanceId=node.id, Attribute="userData")
@@ -227,8 +239,13 @@ class Life:
         """Return the objects of a bucket; the lake's when left out."""
         s3, bucket = self.client("s3"), bucket or self.lake
         pages = s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        keys = [each["Key"] for page in pages for each in page.get("Contents", ())]
-        return {key: s3.get_object(Bucket=bucket, Key=key)["Body"].read() for key in keys}
+        found = {}
+        for each in (each for page in pages for each in page.get("Contents", ())):
+            known = bucket, each["Key"], each["ETag"]
+            if known not in self._bodies:
+                self._bodies[known] = s3.get_object(Bucket=bucket, Key=each["Key"])["Body"].read()
+            found[each["Key"]] = self._bodies[known]
+        return found
 
     def promoted(self) -> dict[str, bytes]:
         """Return what lies in the lake below its checkpoints, without reports of tasks, by path below them."""
@@ -280,8 +297,10 @@ class Trainer:
             files[f"{path}/metrics.json"] = f'{{"eval_loss": {eval_loss}}}'.encode()
         if complete:
             files[f"{path}/.metadata"] = f"metadata of {path}".encode()
-        for rank, (name, body) in enumerate(files.items()):
-            self._write(name, body, rank)
+        for name, body in files.items():
+            # Each rank writes its own shard; the first one writes the rest, where nodes have disks of their own.
+            shard = name.rpartition("/__")[2].partition("_")[0]
+            self._write(name, body, int(shard) if shard.isdigit() else 0)
         if complete:
             self.saved[path] = files
             if eval_loss is not None:
