@@ -143,7 +143,7 @@ def test_the_life_of_an_example(tmp_path: Path) -> None:
     before = seen["put"]
     assert before["capacity"]
     assert before["links"] > 0
-    assert (before["groups"], before["templates"]) == (1, 1)
+    assert (before["groups"], before["templates"]) == (2, 2)  # the fleet's, and the storage node's
     assert seen["again"] == before, "the second deploy changed something"
     assert said.count("(no changes)") >= len(before["alive"])
     assert seen["grown"]["capacity"] > before["capacity"]
