@@ -208,9 +208,10 @@ def test_a_failed_create_that_was_written_to_is_not_taken_back(
     assert any("is kept: it was last written to" in each.get("ResourceStatusReason", "") for each in events)
     found = account.client("fsx").describe_file_systems()["FileSystems"]
     assert [each["FileSystemId"] for each in found] == kept
-    buckets = account.client("s3").list_buckets()["Buckets"]
-    newest = max(buckets, key=lambda each: each["CreationDate"])["Name"]
-    Hot(account, {"FileSystemId": kept[0], "LakeName": newest}).proof(kind="override", by="me", reason="it is over")
+    there = account.client("cloudformation").describe_stack_resources(StackName="run-hot")["StackResources"]
+    (lake,) = [each["PhysicalResourceId"] for each in there if each["LogicalResourceId"].startswith("LakeBucket")
+               and each["ResourceType"] == "AWS::S3::Bucket"]  # fmt: skip
+    Hot(account, {"FileSystemId": kept[0], "LakeName": lake}).proof(kind="override", by="me", reason="it is over")
     account.destroy("run-hot")
 
 
