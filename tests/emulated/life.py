@@ -68,7 +68,10 @@ STACKS = ("monitoring", "compute", "hot")
 """Stacks of a run, in the order in which a release deletes them."""
 
 MOMENT_S = 0.03
-"""How long a wait really takes."""
+"""How long a wait of the agent really takes."""
+
+LOOK_S = 0.3
+"""How long a command really waits between two looks: each takes time from the emulator, which works meanwhile."""
 
 _HERE_DOCUMENT = re.compile(r"^cat >\"?([^\"\n]+)\"? <<'(\w+)'\n(.*?)^\2$", re.DOTALL | re.MULTILINE)
 _PLACES = {"$TS_ETC": "/etc/training-storage", "$TS_OPT": "/opt/training-storage"}
@@ -354,7 +357,7 @@ def write(life: Life, node: EmulatedNode, path: str, body: bytes) -> Path:
 
 
 def _wait(seconds: float) -> None:
-    time.sleep(min(seconds, MOMENT_S))
+    time.sleep(min(seconds, LOOK_S))
 
 
 @contextmanager

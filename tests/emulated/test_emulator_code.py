@@ -249,6 +249,12 @@ def test_a_state_machine_runs(aws_emulator: Emulator) -> None:
     ]
     task = aws_emulator.client("fsx").describe_data_repository_tasks()["DataRepositoryTasks"][0]
     assert json.loads(state["output"]) == {"said": f"ended {task['TaskId']}"}
+    # Its history comes in pages, the newest events first where that is asked for.
+    asked = {"executionArn": arn["executionArn"], "reverseOrder": True}
+    pages = machines.get_paginator("get_execution_history").paginate(**asked, PaginationConfig={"PageSize": 3})
+    numbers = [[event["id"] for event in page["events"]] for page in pages]
+    assert {len(page) for page in numbers[:-1]} == {3}
+    assert [number for page in numbers for number in page] == list(range(numbers[0][0], 0, -1))
 
 
 def test_a_broken_definition_fails_the_stack(aws_emulator: Emulator) -> None:

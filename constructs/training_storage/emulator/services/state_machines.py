@@ -24,6 +24,9 @@ _WAIT_S, _WAIT_FOR_NODES_S = 0.05, 1.0
 # SDK service integrations")
 _ERROR_NAMES = {"cloudformation": "CloudFormation", "cloudwatch": "CloudWatch", "ec2": "Ec2", "fsx": "FSx", "s3": "S3"}
 
+# Events of a page that does not say how many it takes (Step Functions API reference, GetExecutionHistory)
+_PAGE = 100
+
 
 def _wait(seconds: float) -> float:
     """Wait for a moment, let the clock go on, and return how long it was."""
@@ -72,6 +75,22 @@ def _install_waits(patches: Patches) -> None:
     patches.set(state_task_service_aws_sdk, "_SERVICE_ERROR_NAMES", names)
 
 
+def _install_pages(patches: Patches) -> None:
+    from moto.core.responses import ActionResult
+    from moto.stepfunctions.responses import StepFunctionResponse
+
+    def get_execution_history(self: Any) -> Any:
+        # moto gives the whole history whatever is asked for: whoever looks often waits for all of it each time
+        found = self.stepfunction_backend.get_execution_history(self._get_param("executionArn"))["events"]
+        events = sorted(found, key=lambda each: int(each["id"]), reverse=bool(self._get_param("reverseOrder")))
+        begin = int(self._get_param("nextToken") or 0)
+        end = begin + (int(self._get_param("maxResults") or 0) or _PAGE)
+        more = {"nextToken": str(end)} if end < len(events) else {}
+        return ActionResult({"events": events[begin:end], **more})
+
+    patches.set(StepFunctionResponse, "get_execution_history", get_execution_history)
+
+
 def install(patches: Patches) -> None:
     """Let moto's interpreter hold every state machine, and read ``$.list[0].name`` as one value.
 
@@ -84,6 +103,7 @@ def install(patches: Patches) -> None:
 
     patches.set(models, "stepfunctions_backends", stepfunctions_parser_backends)
     _install_waits(patches)
+    _install_pages(patches)
     start = StepFunctionsParserBackend.start_execution
 
     def start_execution(self: Any, state_machine_arn: str, name: str | None = None, *given: Any, **more: Any) -> Any:
