@@ -187,7 +187,8 @@ def test_a_users_app_synthesizes(python: Path, project: Path) -> None:
 
 def test_the_scripts_of_the_nodes_are_among_the_assets(python: Path, project: Path) -> None:
     assert run(python, project, "app.py").returncode == 0
-    assert list((project / "cdk.out").glob("asset.*/bootstrap.sh"))
+    assert list((project / "cdk.out").glob("asset.*/bootstrap/bootstrap.sh"))
+    assert list((project / "cdk.out").glob("asset.*/agent.py"))
 
 
 @pytest.fixture(scope="module", autouse=True)
