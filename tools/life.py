@@ -80,7 +80,7 @@ class Stable:
     """
 
     def __init__(self, began: float) -> None:
-        self._began = began
+        self._parts = [(float("-inf"), began)]
         self._known: dict[str, str] = {}
         self._count: dict[str, int] = {}
         self.names: dict[str, str] = {}
@@ -107,8 +107,14 @@ class Stable:
             self._known[found] = form.format(number)
         return self._known[found]
 
+    def part(self, now: float) -> None:
+        """Let what follows have its times from the next slot on, however long what was before has really taken."""
+        number = len(self._parts)
+        self._parts.append((now - 60, now - number * _SLOT_S))
+
     def _slot(self, seconds: float) -> float:
-        return _BEGIN + round((seconds - self._began) / _SLOT_S) * _SLOT_S
+        began = next(began for since, began in reversed(self._parts) if seconds >= since)
+        return _BEGIN + round((seconds - began) / _SLOT_S) * _SLOT_S
 
     def _time(self, found: re.Match[str]) -> str:
         seconds = datetime.fromisoformat(f"{found[1]}T{found[3]}+00:00").timestamp()
@@ -205,6 +211,7 @@ class Walk:
     def train(self, step: int, *, complete: bool = True) -> None:
         """Save a checkpoint half an hour after the one before, with the metrics that the job knows of it."""
         self.life.aws.advance(_SLOT_S + 41.5)
+        self.stable.part(self.life.aws.now())
         nodes = self.life.nodes()
         folder = f"/fsx/checkpoints/run1/step-{step}"
         for rank in range(2):
