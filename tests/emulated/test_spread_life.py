@@ -27,31 +27,23 @@ def life() -> Iterator[Life]:
         yield made
 
 
-def test_shards_of_both_nodes_are_in_the_lake_before_their_disks_go(life: Life) -> None:
+def test_shards_of_both_nodes_are_in_the_lake_before_their_disks_go_and_a_half_written_one_is_named(life: Life) -> None:
     trainer = life.trainer()
     for step in (100, 200, 300, 400):
         trainer.save(step)
+    trainer.save(500, complete=False)
     said = life.command("release", life.name, "--yes")
+    assert said.code == 1, said
+    assert "run1/step-500" in said.out + said.err
+    assert "compute" in life.stacks()
+    folder = life.settings().checkpoints
+    said = life.command("release", life.name, "--yes", "--leave", f"{folder}/run1/step-500")
     assert said.code == 0, said
     assert life.deleted()[:2] == ["monitoring", "compute"]
     lake = life.promoted()
     for path, files in trainer.promises().items():
         assert files.items() <= lake.items(), path
     assert {"run1/step-300", "run1/step-400"} <= set(trainer.promises())
-
-
-def test_a_half_written_one_keeps_the_nodes_until_it_is_named(life: Life) -> None:
-    trainer = life.trainer()
-    trainer.save(100)
-    trainer.save(200, complete=False)
-    said = life.command("release", life.name, "--yes")
-    assert said.code == 1, said
-    assert "run1/step-200" in said.out + said.err
-    assert "compute" in life.stacks()
-    folder = life.settings().checkpoints
-    said = life.command("release", life.name, "--yes", "--leave", f"{folder}/run1/step-200")
-    assert said.code == 0, said
-    assert trainer.saved["run1/step-100"].items() <= life.promoted().items()
 
 
 def test_the_agents_promote_by_themselves_and_list_says_so(life: Life) -> None:
