@@ -1,5 +1,6 @@
 # make deploy    set everything up, start the emulator, bootstrap and deploy examples/llama3-70b.yaml, print the outputs
 # make test      set everything up, run every check and test
+# make long      what make test has no time for: wider nets over what its tests show as well
 # Both need only Python 3.11+, make and a package index.
 SHELL := /bin/bash
 .ONESHELL:
@@ -20,7 +21,7 @@ export PATH := $(BIN):$(PATH)
 export NODE_NO_WARNINGS := 1
 export CDK_DISABLE_CLI_TELEMETRY := true
 
-.PHONY: help setup deploy test lint types floors unit slow browser bench constraints clean
+.PHONY: help setup deploy test lint types floors unit slow long browser bench constraints clean
 
 help:
 	@grep -E '^# make' Makefile | sed 's/^# //'
@@ -61,10 +62,14 @@ floors: setup
 	lint-imports --no-cache
 
 unit: setup
-	CDK_VALIDATION=false pytest -q -m "not slow" -n 2 --dist loadfile $(PYTEST_ARGS)
+	CDK_VALIDATION=false pytest -q -m "not slow and not long" -n 2 --dist loadfile $(PYTEST_ARGS)
 
 slow: setup browser
-	CDK_VALIDATION=false pytest -q -m slow -n 2 $(PYTEST_ARGS)
+	CDK_VALIDATION=false pytest -q -m "slow and not long" -n 2 $(PYTEST_ARGS)
+
+# Beside `make test`: before a release, and after a change of what they cover.
+long: setup
+	CDK_VALIDATION=false pytest -q -m long -n 2 $(PYTEST_ARGS)
 
 # What tests of the report open it with: a Chromium and its driver, from PATH or from Debian's packages.
 browser:

@@ -45,3 +45,28 @@ def make_app(cdk_context: dict[str, Any], tmp_path: Path) -> Callable[[], cdk.Ap
 def app(make_app: Callable[[], cdk.App]) -> cdk.App:
     """One App, for one test."""
     return make_app()
+
+
+LONG = (
+    "tests/emulated/test_life_page.py::test_the_pages_show_what_a_run_prints",
+    "tests/emulated/test_spread_life.py",
+    "tests/emulated/test_emulator_process.py::test_the_cdk_command_line",
+    "tests/emulated/test_emulator_process.py::test_emulators_in_workers_side_by_side",
+    "tests/emulated/test_transfers.py::test_another_process_stages_by_processes_of_its_own",
+    "tests/life/test_actions_faults.py::test_many_random_lives",
+    "tests/synth/test_feature_flags.py::test_what_holds_data_keeps_its_logical_id_whatever_one_flag_is",
+    "tests/synth/test_feature_flags.py::test_a_flag_of_the_list_changes_a_template",
+    "tests/synth/test_random_workloads.py::test_six_hundred_good_files",
+    "tests/synth/test_random_workloads.py::test_six_hundred_broken_files",
+    "tests/synth/test_two_fleets.py::test_instances_that_are_not_ours_leave_the_storage_as_it_is",
+    "tests/unit/test_simulation_grid.py",
+)
+"""What `make long` runs beside `make test`: wider nets over what smaller tests of `make test` show as well."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the long ones, in one list, so that what `make test` leaves out is seen at a glance."""
+    for item in items:
+        for each in LONG:
+            if item.nodeid == each or item.nodeid.startswith((f"{each}::", f"{each}[")):
+                item.add_marker(pytest.mark.long)
