@@ -8,12 +8,17 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-PROGRAM = """#!{python} -SE
+# The shell starts the interpreter: a first line of its own would end at the first blank of its path.
+PROGRAM = """#!/bin/sh
+exec {python} -SE {program} "$@"
+"""
+CODE = """
 import sys
 sys.path.insert(0, {folder!r})
 sys.argv[0] = "lfs"
@@ -59,9 +64,9 @@ class Lfs:
         """Write the program."""
         folder.mkdir(parents=True, exist_ok=True)
         program = folder / "lfs"
-        program.write_text(
-            PROGRAM.format(python=sys.executable, folder=str(Path(__file__).parent), state=str(self.state))
-        )
+        code = folder / "lfs.code"
+        code.write_text(CODE.format(folder=str(Path(__file__).parent), state=str(self.state)))
+        program.write_text(PROGRAM.format(python=shlex.quote(sys.executable), program=shlex.quote(str(code))))
         program.chmod(0o755)
 
     def released(self) -> int:

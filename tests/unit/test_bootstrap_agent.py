@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -172,7 +173,7 @@ def test_without_a_policy_the_agent_waits_to_be_asked(node: Node) -> None:
 
 
 def test_the_command_runs_the_agent_of_the_scripts_wherever_it_is_called(node: Node, tmp_path: Path) -> None:
-    node.add_command("python3", f'exec {sys.executable} "$@"')
+    node.add_command("python3", f'exec {shlex.quote(sys.executable)} "$@"')
     done = node.run()
     assert done.returncode == 0, done.stderr
     assert node.status()["agent"] == "ready"
