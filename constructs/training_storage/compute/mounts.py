@@ -216,6 +216,8 @@ class NodeStorage(Construct):
     def grant(self, grantee: iam.IGrantable) -> None:
         """Grant what nodes need: the scripts, read or read-write on buckets and S3 Files, and what the agent does."""
         stack = cdk.Stack.of(self)
+        # Once: every question to a construct of Python's goes to the other process and back.
+        grantee = grantee.grant_principal
         iam.Grant.add_to_principal(
             grantee=grantee,
             actions=["s3:GetObject"],

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_scheduler as scheduler
 from constructs import Construct
 
 from training_storage.lifecycle._waits import wait_for_policy
 
-_RETRY: Final = scheduler.CfnSchedule.RetryPolicyProperty(
-    maximum_event_age_in_seconds=6 * 3600, maximum_retry_attempts=60
-)
+if TYPE_CHECKING:
+    from aws_cdk import aws_scheduler as scheduler
+
+_LONGEST_S: Final = 6 * 3600
+_TRIES: Final = 60
 """Scheduler backs off between tries; a call that is still refused after six hours is left to the next turn."""
 
 
@@ -39,6 +40,9 @@ def make_schedule(
         given: Input of the call.
         rights: What the role may do.
     """
+    # Loading it takes a tenth of a second, and most stacks have no schedule.
+    from aws_cdk import aws_scheduler as scheduler
+
     stack = cdk.Stack.of(scope)
     role = iam.Role(
         scope,
@@ -59,7 +63,12 @@ def make_schedule(
         schedule_expression_timezone="UTC",
         flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
         target=scheduler.CfnSchedule.TargetProperty(
-            arn=target_arn, role_arn=role.role_arn, input=stack.to_json_string(dict(given)), retry_policy=_RETRY
+            arn=target_arn,
+            role_arn=role.role_arn,
+            input=stack.to_json_string(dict(given)),
+            retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
+                maximum_event_age_in_seconds=_LONGEST_S, maximum_retry_attempts=_TRIES
+            ),
         ),
     )
     # The first turn may come at once; the policy of the role, which stands beside it, has to be there by then.

@@ -9,7 +9,6 @@ from typing import Any, Final
 import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_events as events
-from aws_cdk import aws_events_targets as targets
 from aws_cdk import aws_iam as iam
 from constructs import Construct, IConstruct
 
@@ -186,6 +185,9 @@ class FreeSpaceRelease(Construct):
             ],
             comment=f"Releases data of {workload} that S3 has, while space is short",
         )
+        # Loading it brings queues, topics and much else along, and most stacks have no such rule.
+        from aws_cdk import aws_events_targets as targets
+
         rule = events.Rule(
             self,
             "Rule",

@@ -169,14 +169,14 @@ class ReleaseMachine(Construct):
         writes = [places.ROOT, *([CHECKPOINTS] if copies_checkpoints else [])]
         reads = [""] if "" in read_prefixes else [CHECKPOINTS, *read_prefixes]
         for prefix in dict.fromkeys(writes):
-            lake.grant_read_write(self, prefix=prefix)
+            lake.grant_read_write(self._role, prefix=prefix)
         if copies_checkpoints:
             # An upload in parts that an earlier call left is gone on with; the first action knows no prefix.
             self._allow(["s3:ListBucketMultipartUploads"], lake.bucket_arn)
             self._allow(["s3:ListMultipartUploadParts"], lake.bucket.arn_for_objects(f"{CHECKPOINTS}*"))
         for prefix in dict.fromkeys(reads):
             if prefix not in writes:
-                lake.grant_read(self, prefix=prefix or None)
+                lake.grant_read(self._role, prefix=prefix or None)
         for prefix in dict.fromkeys(writes + reads):
             self._acknowledge(
                 lake.bucket.arn_for_objects(f"{prefix}*"),

@@ -159,15 +159,17 @@ def grant_on(
     Returns:
         The grant; one that is not successful where the policy of the resource lacks the right and is not ours.
     """
+    # Asked once: where the grantee is a construct of Python's, each question goes to the other process and back.
+    principal = grantee.grant_principal
     grant = iam.Grant.add_to_principal(
-        grantee=grantee, actions=list(actions), resource_arns=[arn], conditions=conditions
+        grantee=principal, actions=list(actions), resource_arns=[arn], conditions=conditions
     )
-    if grant.success and not _other_account(resource, grantee):
+    if grant.success and not _other_account(resource, principal):
         return grant
     statement = iam.PolicyStatement(
         actions=list(actions),
         resources=["*"] if actions[0].startswith("kms:") else [arn],  # a key policy knows only its own key
-        principals=[grantee.grant_principal],
+        principals=[principal],
         conditions=conditions,
     )
     if resource.add_to_resource_policy(statement).statement_added:
@@ -184,8 +186,8 @@ def grant_on(
     return iam.Grant.drop(grantee, f"the policy of the {noun} is not ours to change")
 
 
-def _other_account(resource: IResource | iam.IResourceWithPolicyV2, grantee: iam.IGrantable) -> bool:
-    here = concrete(grantee.grant_principal.principal_account)
+def _other_account(resource: IResource | iam.IResourceWithPolicyV2, principal: iam.IPrincipal) -> bool:
+    here = concrete(principal.principal_account)
     if here is None:
         return False
     there = concrete(resource.env.account)
