@@ -49,6 +49,7 @@ def app(make_app: Callable[[], cdk.App]) -> cdk.App:
 
 LONG = (
     "tests/emulated/test_life_page.py::test_the_pages_show_what_a_run_prints",
+    "tests/emulated/test_life_of_a_run.py::test_a_run_on_directory_buckets",
     "tests/emulated/test_spread_life.py",
     "tests/emulated/test_emulator_process.py::test_the_cdk_command_line",
     "tests/emulated/test_emulator_process.py::test_emulators_in_workers_side_by_side",
@@ -56,12 +57,20 @@ LONG = (
     "tests/life/test_actions_faults.py::test_many_random_lives",
     "tests/synth/test_feature_flags.py::test_what_holds_data_keeps_its_logical_id_whatever_one_flag_is",
     "tests/synth/test_feature_flags.py::test_a_flag_of_the_list_changes_a_template",
+    "tests/synth/test_feature_flags.py::test_no_other_flag_changes_a_template",
     "tests/synth/test_random_workloads.py::test_six_hundred_good_files",
+    "tests/servers/test_transfer_buckets.py::test_what_a_process_that_dies_had_taken_is_done_by_the_others",
     "tests/synth/test_random_workloads.py::test_six_hundred_broken_files",
-    "tests/synth/test_two_fleets.py::test_instances_that_are_not_ours_leave_the_storage_as_it_is",
+    "tests/synth/test_random_workloads.py::test_sixty_plans_synthesize",
+    "tests/synth/test_two_fleets.py",
+    "tests/unit/test_planner_decisions_properties.py::test_hundreds_of_plans_name_what_they_miss_give_reasons_and_are_the_same",
     "tests/unit/test_simulation_grid.py",
 )
 """What `make long` runs beside `make test`: wider nets over what smaller tests of `make test` show as well."""
+
+
+LONG_WHERE_SLOW = ("tests/emulated/test_changes.py", "tests/life/test_release_disks.py")
+"""Files whose slow tests are long: their fast ones show each kind once."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -70,3 +79,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for each in LONG:
             if item.nodeid == each or item.nodeid.startswith((f"{each}::", f"{each}[")):
                 item.add_marker(pytest.mark.long)
+        if item.get_closest_marker("slow") and item.nodeid.startswith(LONG_WHERE_SLOW):
+            item.add_marker(pytest.mark.long)
