@@ -60,6 +60,7 @@ LONG = (
     "tests/synth/test_feature_flags.py::test_no_other_flag_changes_a_template",
     "tests/synth/test_random_workloads.py::test_six_hundred_good_files",
     "tests/servers/test_transfer_buckets.py::test_what_a_process_that_dies_had_taken_is_done_by_the_others",
+    "tests/servers/test_transfer_interrupted.py",
     "tests/synth/test_random_workloads.py::test_six_hundred_broken_files",
     "tests/synth/test_random_workloads.py::test_sixty_plans_synthesize",
     "tests/synth/test_two_fleets.py",
