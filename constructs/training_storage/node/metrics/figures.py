@@ -1,0 +1,90 @@
+"""The ten figures that tell whether storage holds training back."""
+
+from __future__ import annotations
+
+from .model import Figure
+
+FIGURES: tuple[Figure, ...] = (
+    Figure(
+        1,
+        "GPU utilisation",
+        ("nvidia_smi_utilization_gpu",),
+        "%",
+        "mean over all GPUs",
+        "",
+        "gpu-utilisation-low",
+    ),
+    Figure(
+        2,
+        "GPU data-wait time",
+        ("DataWaitTime", "ElapsedTime"),
+        "%",
+        "DataWaitTime of ElapsedTime, both summed over ranks",
+        "data_wait_percent",
+        "gpus-wait-for-data",
+    ),
+    Figure(
+        3,
+        "Training read throughput",
+        ("TrainingReadBytes",),
+        "MB/s",
+        "bytes of batches by the seconds of the period, summed over ranks",
+        "read_mb_per_s",
+        "read-throughput-low",
+    ),
+    Figure(
+        4,
+        "Throughput per node and in aggregate",
+        ("StorageReadBytes", "StorageWriteBytes", "AWS/FSx DataReadBytes", "AWS/FSx DataWriteBytes"),
+        "MB/s",
+        "bytes that nodes moved by the seconds of the period, by node and summed; beside it what the service counted",
+        "node_read_mb_per_s",
+        "storage-throughput-at-limit",
+    ),
+    Figure(
+        5,
+        "Small-file open rate",
+        ("FileOpens", "AWS/FSx MetadataOperations"),
+        "1/s",
+        "files opened by the seconds of the period, summed over nodes",
+        "file_opens_per_s",
+        "metadata-at-limit",
+    ),
+    Figure(
+        6,
+        "Checkpoint save time",
+        ("CheckpointSaveTime",),
+        "s",
+        "the slowest rank's",
+        "checkpoint_save_s",
+        "checkpoint-save-slow",
+    ),
+    Figure(7, "Restore time", ("RestoreTime",), "s", "the slowest rank's or node's", "max_restore_s", "restore-slow"),
+    Figure(
+        8,
+        "Data-loader queue empty rate",
+        ("LoaderQueueEmptyShare",),
+        "%",
+        "mean over ranks of the batches asked for while none was ready",
+        "",
+        "gpus-wait-for-data",
+    ),
+    Figure(
+        9,
+        "Step time and its variation",
+        ("StepTime", "StepTimeVariation"),
+        "s, %",
+        "mean and 99th percentile over ranks; mean of the ranks' variations",
+        "",
+        "step-time-varies",
+    ),
+    Figure(
+        10,
+        "Storage cost beside idle-GPU cost",
+        ("DataWaitTime", "CheckpointBlockedTime", "ElapsedTime"),
+        "USD/h",
+        "storage price of the plan; price of the fleet times the share of time in which it waits for data or saves",
+        "storage_usd_per_hour",
+        "idle-gpus-cost-more-than-storage",
+    ),
+)
