@@ -117,11 +117,7 @@ def expectations(plan: Plan) -> Expectations:
         supply_mb_per_s=prediction.read_supply_mb_per_s,
         write_mb_per_s=None if lustre is None else lustre.write_throughput_mb_per_s,
         file_opens_per_s=plan.demand.file_opens_per_s,
-        file_opens_limit_per_s=(
-            None
-            if lustre is None or lustre.metadata_iops is None
-            else lustre.metadata_iops * plan.catalog.lustre.opens_per_metadata_iops
-        ),
+        file_opens_limit_per_s=None if not iops else iops * plan.catalog.lustre.opens_per_metadata_iops,
         data_wait_percent=None if prediction.data_wait_fraction is None else prediction.data_wait_fraction * 100,
         checkpoint_save_s=prediction.checkpoint_write_s,
         checkpoint_interval_s=prediction.checkpoint_interval_s,
