@@ -19,7 +19,7 @@ from training_storage.rules.lustre import LUSTRE_RULES, LUSTRE_WORKLOAD_PATHS, N
 from training_storage.rules.lustre_region import REGION_RULES
 from training_storage.rules.lustre_settings import OLD_SERVER
 from training_storage.units import MB
-from training_storage.workload.checks import lustre_settings
+from training_storage.workload.checks_lustre import lustre_settings
 
 
 @dataclass(slots=True, kw_only=True)

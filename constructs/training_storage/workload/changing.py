@@ -8,7 +8,8 @@ from typing import Any
 
 from training_storage.catalog import Catalog
 from training_storage.errors import Problem, WorkloadError
-from training_storage.workload.checks import Draft, check, checks_of, every_check
+from training_storage.workload.checks import check, checks_of, every_check
+from training_storage.workload.draft import Draft
 from training_storage.workload.loading import workload_from_dict
 from training_storage.workload.model import Workload
 from training_storage.workload.section import Refused, Section, shown

@@ -6,82 +6,25 @@ Every check passes over what is not readable: that is reported already.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from training_storage.catalog import Catalog, InstanceType, instance_type_from_facts
 from training_storage.errors import Problem
 from training_storage.rules.base import find_problems, relabel
 from training_storage.rules.fleet import FLEET_RULES, FLEET_WORKLOAD_PATHS, FleetSettings
-from training_storage.rules.links import LINK_RULES, LINK_WORKLOAD_PATHS, LinkSettings
-from training_storage.rules.lustre import LUSTRE_RULES, LUSTRE_WORKLOAD_PATHS, LustreSettings
-from training_storage.rules.lustre_settings import client_os
 from training_storage.rules.network import NETWORK_RULES, NETWORK_WORKLOAD_PATHS, NetworkSettings
-from training_storage.units import GIB
 from training_storage.workload.buckets import object_storage_problems
-from training_storage.workload.lifecycle import Lifecycle
-from training_storage.workload.model import Compute, TypeFacts, Workload
-from training_storage.workload.section import Refused, Section, shorten
-from training_storage.workload.storage import DataLakeSettings, Express, Link, Lustre, Mountpoint, S3Files
+from training_storage.workload.checks_lustre import lifecycle_problems, lustre_problems
+from training_storage.workload.draft import Draft
+from training_storage.workload.model import TypeFacts
+from training_storage.workload.section import Refused, shorten
+from training_storage.workload.storage import DataLakeSettings, Express, Mountpoint, S3Files
 
-_MANY_LINKS = 50
 _FACTS = "accelerators, network_cards, efa_interfaces, primary_card_has_efa, network_gbps and architecture"
 
 
-Check = Callable[["Draft", InstanceType | None, Catalog], Iterator[Problem]]
+Check = Callable[[Draft, InstanceType | None, Catalog], Iterator[Problem]]
 """One check of a draft; the row of its instance type is given, where there is one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """As much of a workload as is readable.
-
-    Attributes:
-        data: The plain data of the whole file.
-        sections: Sections by name, with None for each field that cannot be read.
-    """
-
-    data: Mapping[str, Any]
-    sections: Mapping[str, Section]
-
-    @classmethod
-    def of(cls, data: Mapping[str, Any], workload: Workload | None) -> Draft:
-        """Return the draft of a file; ``workload`` where the whole file is valid by itself."""
-        found: dict[str, Section] = {}
-        for name, field in Workload.fields.items():
-            if field.section is None:
-                continue
-            given = None if workload is None else getattr(workload, name)
-            found[name] = field.section.readable(data.get(name)) if given is None else given
-        return cls(data, found)
-
-    @property
-    def compute(self) -> Compute:
-        """The section of the fleet."""
-        found = self.sections["compute"]
-        assert isinstance(found, Compute)  # noqa: S101 - narrows for mypy
-        return found
-
-    @property
-    def lustre(self) -> Lustre:
-        """The section of the file system."""
-        found = self.sections["lustre"]
-        assert isinstance(found, Lustre)  # noqa: S101 - narrows for mypy
-        return found
-
-    def text(self, *path: str) -> str | None:
-        """Return a value as text where it is one, even where its section has other problems."""
-        value: Any = self.data
-        for part in path:
-            value = value.get(part) if isinstance(value, Mapping) else None
-        return value if isinstance(value, str) else None
-
-    def given(self, *path: str) -> bool:
-        """Whether the file gives a field."""
-        value: Any = self.data
-        for part in path:
-            value = value.get(part) if isinstance(value, Mapping) else None
-        return value is not None
 
 
 def check(draft: Draft, catalog: Catalog, only: tuple[Check, ...] | None = None) -> Iterator[Problem]:
@@ -302,116 +245,6 @@ def _reference(draft: Draft, facts: InstanceType | None, catalog: Catalog) -> It
         )
 
 
-def lustre_settings(
-    lustre: Lustre, *, image: str | None, facts: InstanceType | None, catalog: Catalog, linked: bool | None
-) -> LustreSettings:
-    """Return what a lustre section says as the subject of rules, with the types that follow from what it says.
-
-    Args:
-        lustre: The section; a field that is None is passed over.
-        image: Image of the nodes, as in ``compute.image``.
-        facts: Row of the instance type; None where it is not known.
-        catalog: Facts to hold it against.
-        linked: Whether the file system has links to S3; None where that is not known.
-    """
-    given = lustre.model_fields_set
-    deployment, storage = lustre.deployment_type, lustre.storage_type
-    if deployment is None and "deployment_type" not in given:
-        deployment = "PERSISTENT_1" if storage == "HDD" else "PERSISTENT_2"
-    if storage is None and "storage_type" not in given:
-        storage = "SSD"
-    provisioned = lustre.metadata_iops if isinstance(lustre.metadata_iops, int) else None
-    capacity = lustre.storage_capacity
-    return LustreSettings(
-        catalog=catalog,
-        deployment_type=deployment,
-        storage_type=storage,
-        storage_capacity_gib=None if capacity is None else int(capacity.bytes // GIB),
-        per_unit_storage_throughput=lustre.per_unit_storage_throughput,
-        throughput_capacity_mb_per_s=lustre.throughput_capacity,
-        drive_cache_type=lustre.drive_cache_type,
-        read_cache_mode=lustre.read_cache_mode,
-        read_cache_gib=lustre.read_cache_gib,
-        metadata_mode=None if provisioned is None else "USER_PROVISIONED",
-        metadata_iops=provisioned,
-        efa=lustre.efa if isinstance(lustre.efa, bool) else None,
-        gds=lustre.gds,
-        compression=None if lustre.compression is None else lustre.compression.upper(),
-        file_system_type_version=lustre.file_system_type_version,
-        backup_retention_days=lustre.backup_retention_days,
-        kms_key=lustre.kms_key_arn,
-        linked=linked,
-        client_os=client_os(image, facts, catalog),
-    )
-
-
-def _lustre(draft: Draft, facts: InstanceType | None, catalog: Catalog) -> Iterator[Problem]:
-    lustre, image = draft.lustre, draft.compute.image
-    linked = None if lustre.links is None and "links" in lustre.model_fields_set else lustre.links != ()
-    settings = lustre_settings(lustre, image=image, facts=facts, catalog=catalog, linked=linked)
-    yield from relabel(find_problems(LUSTRE_RULES, settings), LUSTRE_WORKLOAD_PATHS)
-    links = tuple(_link(link, catalog) for link in lustre.links or ())
-    # Rules compare links in pairs: with very many, that there are too many is enough.
-    rules = LINK_RULES if len(links) <= _MANY_LINKS else tuple(rule for rule in LINK_RULES if rule.id == "links.count")
-    yield from relabel(find_problems(rules, links), LINK_WORKLOAD_PATHS)
-    if lustre.gds and facts is not None and not facts.gds:
-        yield Problem(
-            what=f"is not served on {facts.name}",
-            path="lustre.gds",
-            value=True,
-            allowed="true for types that FSx serves with GPUDirect Storage",
-            fix="leave it out",
-        )
-
-
-def _link(link: Link, catalog: Catalog) -> LinkSettings:
-    bucket = prefix = None
-    if link.source is not None:
-        bucket, _, prefix = link.source.removeprefix("s3://").partition("/")
-    return LinkSettings(
-        catalog=catalog,
-        path=link.path,
-        bucket=bucket,
-        prefix=prefix,
-        import_events=link.import_,
-        export_events=link.export,
-    )
-
-
-def _lifecycle(draft: Draft, _: InstanceType | None, __: Catalog) -> Iterator[Problem]:
-    """What releases or loads files needs links: without one there is nothing in S3 to load or to have exported to."""
-    lustre, life = draft.lustre, draft.sections["lifecycle"]
-    assert isinstance(life, Lifecycle)  # noqa: S101 - narrows for mypy
-    if lustre.links == ():
-        for key in ("release_data_after", "release_data_when_free_below", "preload_at"):
-            if draft.given("lifecycle", key):
-                yield Problem(
-                    what="needs a link to S3, and lustre.links is empty",
-                    path=f"lifecycle.{key}",
-                    value=shorten(str(draft.data["lifecycle"][key])),
-                    allowed="with links only: files are loaded from S3, and released once they are there",
-                    fix=f"leave lifecycle.{key} out, or give links",
-                )
-    elif lustre.links is not None and life.preload_at is not None:
-        bases = [f"/{link.path.strip('/')}" for link in lustre.links if link.path is not None]
-        for index, path in enumerate(life.preload_paths or ()):
-            inner = f"/{path.strip('/')}" if path is not None else None
-            if inner is None or any(_one_holds_the_other(base, inner) for base in bases):
-                continue
-            given = draft.given("lifecycle", "preload_paths")
-            yield Problem(
-                what="holds no linked directory and lies in none: there is nothing to load",
-                path=f"lifecycle.preload_paths[{index}]" if given else "lifecycle.preload_at",
-                value=shorten(path) if given else "/datasets, which is loaded where preload_paths is not given",
-                allowed=shorten(f"directories at or below {', '.join(bases)}"),
-                fix="change the path" if given else "add lifecycle.preload_paths",
-            )
-
-
-def _one_holds_the_other(one: str, other: str) -> bool:
-    return one == other or "/" in (one, other) or one.startswith(f"{other}/") or other.startswith(f"{one}/")
-
-
 _TYPE: Final = ("compute.instance_type", "compute.type_facts")
 _CHECKS: Final[Mapping[Check, tuple[str, ...]]] = {
     _region: ("region", "availability_zone_id"),
@@ -429,7 +262,7 @@ _CHECKS: Final[Mapping[Check, tuple[str, ...]]] = {
     _instance_type: _TYPE,
     _fleet: ("compute",),
     _reference: (*_TYPE, "dataset.read_rate.reference"),
-    _lustre: (*_TYPE, "compute.image", "lustre"),
-    _lifecycle: ("lustre.links", "lifecycle"),
+    lustre_problems: (*_TYPE, "compute.image", "lustre"),
+    lifecycle_problems: ("lustre.links", "lifecycle"),
 }
 """Every check in order, with the fields that it looks at, single ones and whole sections."""

@@ -9,7 +9,8 @@ from typing import Any
 
 from training_storage.catalog import Catalog, default_catalog
 from training_storage.errors import Problem, WorkloadError
-from training_storage.workload.checks import Draft, check
+from training_storage.workload.checks import check
+from training_storage.workload.draft import Draft
 from training_storage.workload.model import Workload
 from training_storage.workload.section import Refused, shown
 from training_storage.workload.source import LineMap, read_text, read_yaml
