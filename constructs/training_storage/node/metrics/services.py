@@ -15,6 +15,12 @@ TARGET = "StorageTargetId"
 PUBLISHER = "Publisher"
 PUBLISHERS = ("AutoImport", "AutoExport")
 
+DATASETS_FILTER = "datasets"
+CHECKPOINTS_FILTER = "checkpoints"
+WHOLE_BUCKET_FILTER = "all"
+"""Filter ids (dimension FilterId) of the request metrics that our data lake is told to keep: those of its two folders
+on a bucket of ours, and of everything in a directory bucket of ours. Only where monitoring is on."""
+
 _FSX = ((FILE_SYSTEM,),)
 _SERVER = ((FILE_SYSTEM, FILE_SERVER),)
 _TARGET = ((FILE_SYSTEM, TARGET),)
