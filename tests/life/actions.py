@@ -10,7 +10,8 @@ from typing import Any
 
 from tests.life.fake_aws import FakeAws
 from training_storage.node.checkpoints.layouts import find_checkpoints
-from training_storage.node.checkpoints.model import Checkpoint, Policy
+from training_storage.node.checkpoints.model import Checkpoint, Policy, Record
+from training_storage.node.checkpoints.promotion import promote
 from training_storage.node.checkpoints.run_once import run_once
 from training_storage.node.checkpoints.run_result import RunResult
 from training_storage.node.checkpoints.tree import BucketTree, LocalTree
@@ -162,3 +163,30 @@ class World:
         [body] = self.aws.s3.content(LAKE, ".training-storage/checkpoints/status/").values()
         found: dict[str, Any] = json.loads(body)
         return found
+
+
+PATH = "run1/step-1"
+"""The checkpoint of tests that have one."""
+
+
+def saved(tmp_path: Path, tier: str = "lustre", **given: Any) -> World:
+    """Return a workload that has saved one checkpoint."""
+    world = World(tmp_path, tier, **given)
+    world.save(PATH)
+    return world
+
+
+def bring(world: World, aws: Any = None, **given: Any) -> Record:
+    """Bring that checkpoint to the lake, as the agent does."""
+    acting = aws or world.aws
+    return promote(
+        acting,
+        world.settings,
+        world.tree(acting),
+        world.find(PATH),
+        number=1,
+        reason="every",
+        clock=world.aws.clock,
+        sleep=given.pop("sleep", world.aws.sleep),
+        **given,
+    )

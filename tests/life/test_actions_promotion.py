@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ReadTimeoutError
 
-from tests.life.actions import LAKE, World
+from tests.life.actions import LAKE, PATH, World, bring, saved
 from tests.life.faults import Fault, Faulty
 from training_storage.node.checkpoints import (
     lake,
@@ -18,33 +18,8 @@ from training_storage.node.checkpoints import (
     promotion_auto,
     promotion_export,
 )
-from training_storage.node.checkpoints.model import Record
-from training_storage.node.checkpoints.promotion import PromotionError, promote
+from training_storage.node.checkpoints.promotion import PromotionError
 from training_storage.node.settings import Link
-
-PATH = "run1/step-1"
-
-
-def bring(world: World, aws: Any = None, **given: Any) -> Record:
-    acting = aws or world.aws
-    return promote(
-        acting,
-        world.settings,
-        world.tree(acting),
-        world.find(PATH),
-        number=1,
-        reason="every",
-        clock=world.aws.clock,
-        sleep=given.pop("sleep", world.aws.sleep),
-        **given,
-    )
-
-
-def saved(tmp_path: Path, tier: str = "lustre", **given: Any) -> World:
-    world = World(tmp_path, tier, **given)
-    world.save(PATH)
-    return world
-
 
 WAYS: dict[str, tuple[str, dict[str, Any]]] = {
     "export-task": ("lustre", {}),

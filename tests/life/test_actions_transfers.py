@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.life.actions import HOT, LAKE, World
+from tests.life.actions import HOT, LAKE, PATH, World, bring, saved
 from tests.life.faults import Fault, Faulty, Killed
 from training_storage.node.checkpoints import (
     lake,
@@ -18,32 +18,7 @@ from training_storage.node.checkpoints import (
     promotion_copy,
     promotion_upload,
 )
-from training_storage.node.checkpoints.model import Record
-from training_storage.node.checkpoints.promotion import PromotionError, promote
-
-PATH = "run1/step-1"
-
-
-def bring(world: World, aws: Any = None, **given: Any) -> Record:
-    acting = aws or world.aws
-    return promote(
-        acting,
-        world.settings,
-        world.tree(acting),
-        world.find(PATH),
-        number=1,
-        reason="every",
-        clock=world.aws.clock,
-        sleep=given.pop("sleep", world.aws.sleep),
-        **given,
-    )
-
-
-def saved(tmp_path: Path, tier: str = "lustre", **given: Any) -> World:
-    world = World(tmp_path, tier, **given)
-    world.save(PATH)
-    return world
-
+from training_storage.node.checkpoints.promotion import PromotionError
 
 # -- copies
 

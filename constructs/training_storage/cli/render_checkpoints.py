@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from training_storage.node.checkpoints.records import described
 from training_storage.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
-    from training_storage.node.checkpoints.model import Record
     from training_storage.operations.advise import Advice
     from training_storage.operations.checkpoints import Drill, Listing, Verified
     from training_storage.operations.node_commands import NodeRun
@@ -92,26 +92,9 @@ def listing_as_dict(found: Listing) -> dict[str, Any]:
         "live": found.live,
         "why_not_live": found.why_not_live,
         "hot": list(found.hot),
-        "lake": [_record(each) for each in found.lake],
+        "lake": [described(each) for each in found.lake],
         "unsaved": list(found.unsaved),
         "errors": list(found.errors),
-    }
-
-
-def _record(record: Record) -> dict[str, Any]:
-    return {
-        "path": record.path,
-        "series": record.series,
-        "layout": record.layout,
-        "step": record.step,
-        "number": record.number,
-        "fingerprint": record.fingerprint,
-        "reason": record.reason,
-        "method": record.method,
-        "promoted_at": record.promoted_at,
-        "metrics": dict(record.metrics),
-        "files": len(record.files),
-        "bytes": record.size,
     }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from . import lake
 from .model import FileEntry, Record
 
 KEPT = "keep"
@@ -74,8 +73,3 @@ def _checkpoint(path: str, kinds: Mapping[str, str]) -> str | None:
         if not folder:
             return None
         folder = folder.rpartition("/")[0]
-
-
-def inside_any(path: str, folders: Iterable[str]) -> bool:
-    """Whether a path is one of some folders, or lies in one; the empty one is the root of all."""
-    return any(not each or path == each or path.startswith(lake.inside(each)) for each in folders)

@@ -160,6 +160,38 @@ def open_orders(desk: Desk) -> list[Order]:
     ]
 
 
+@dataclass(frozen=True)
+class Together:
+    """What all nodes hold together.
+
+    Attributes:
+        parts: What each holds that counts.
+        orders: The orders that are not closed.
+        checkpoints: The checkpoints of the union, by path.
+    """
+
+    parts: list[parts.Part]
+    orders: list[Order]
+    checkpoints: list[Checkpoint]
+
+
+def look_together(desk: Desk, own: parts.Part | None = None) -> Together:
+    """Return what all nodes hold together, as they told it; this one as it is now.
+
+    Args:
+        desk: This node.
+        own: What this node holds. Left out: it is looked at.
+
+    Raises:
+        ClientError: S3 refused or failed.
+        OSError: A folder cannot be read.
+    """
+    told = parts.with_own(parts.read_all(desk.aws, desk.settings.lake_bucket), own or parts.look(desk))
+    open_ = open_orders(desk)
+    counted = parts.counted(told, open_, desk.clock())
+    return Together(counted, open_, parts.checkpoints(counted, desk.settings.nodes, desk.settings.checkpoints))
+
+
 # -- every node
 
 

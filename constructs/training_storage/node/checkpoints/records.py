@@ -49,8 +49,13 @@ def record_key(path: str, fingerprint: str) -> str:
 
 def encode(record: Record) -> bytes:
     """Return a record as JSON lines."""
-    header = {
-        "format": FORMAT,
+    lines = [{"format": FORMAT, **described(record)}, *(dict(vars(each)) for each in record.files)]
+    return "".join(json.dumps(each) + "\n" for each in lines).encode()
+
+
+def described(record: Record) -> dict[str, Any]:
+    """Return what a record says of its checkpoint, files as their number: the first line, and what lists show."""
+    return {
         "path": record.path,
         "series": record.series,
         "layout": record.layout,
@@ -64,8 +69,6 @@ def encode(record: Record) -> bytes:
         "files": len(record.files),
         "bytes": record.size,
     }
-    lines = [header, *(dict(vars(each)) for each in record.files)]
-    return "".join(json.dumps(each) + "\n" for each in lines).encode()
 
 
 def decode(content: bytes) -> Record:

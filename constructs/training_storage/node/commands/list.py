@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import time
 from typing import Any, Callable
 
 from ..aws import Aws
-from ..checkpoints import ledgers, orders, parts, records
+from ..checkpoints import ledgers, orders, records
 from ..checkpoints.layouts import find_checkpoints
 from ..checkpoints.model import Record
 from ..checkpoints.policy import decide
@@ -32,19 +31,14 @@ def run(
     assert settings.policy is not None  # noqa: S101 - ``Turn`` refuses without one
     damaged: list[str] = []
     known = records.read_all(aws, settings.lake_bucket, damaged=damaged)
-    if orders.is_spread(settings):
-        desk = turn.desk()
-        told = parts.with_own(parts.read_all(aws, settings.lake_bucket), parts.look(desk))
-        counted = parts.counted(told, orders.open_orders(desk), turn.clock())
-        found = parts.checkpoints(counted, settings.nodes, settings.checkpoints)
-    else:
-        found = find_checkpoints(turn.tree)
+    spread = orders.is_spread(settings)
+    found = orders.look_together(turn.desk()).checkpoints if spread else find_checkpoints(turn.tree)
     verdicts = decide(
         found,
         known,
         ledgers.read_all(aws, settings.lake_bucket),
         settings.policy,
-        now_ns=int(time.time() * 1e9),
+        now_ns=int(turn.clock() * 1e9),
     ).verdicts
     here = {(each.checkpoint.path, each.checkpoint.fingerprint) for each in verdicts}
     return {
