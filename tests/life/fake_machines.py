@@ -231,11 +231,10 @@ class CloudFormation:
     def describe_stack_events(self, *, StackName: str, **_given: Any) -> dict[str, Any]:
         return {"StackEvents": list(self._stack(StackName, "DescribeStackEvents")["events"])}
 
-    def describe_stack_resources(self, *, StackName: str, **_given: Any) -> dict[str, Any]:
-        return {"StackResources": list(self._stack(StackName, "DescribeStackResources")["resources"])}
-
-    def list_stack_resources(self, *, StackName: str, **_given: Any) -> dict[str, Any]:
-        return {"StackResourceSummaries": list(self._stack(StackName, "ListStackResources")["resources"])}
+    def list_stack_resources(self, *, StackName: str, NextToken: str = "0", **_given: Any) -> dict[str, Any]:
+        found, at = self._stack(StackName, "ListStackResources")["resources"], int(NextToken)
+        more = {"NextToken": str(at + 100)} if at + 100 < len(found) else {}
+        return {"StackResourceSummaries": found[at : at + 100], **more}
 
     def delete_stack(self, *, StackName: str, **_given: Any) -> dict[str, Any]:
         try:

@@ -310,6 +310,84 @@ def test_a_node_that_is_lost_is_replaced() -> None:
         assert made.release()["status"] == "done"
 
 
+def test_a_node_that_is_gone_when_it_is_asked_is_replaced() -> None:
+    with world(fleet=2) as made:
+        made.fill()
+        first = sorted(made.aws.machines.instances)[0]
+
+        def dies(now: str) -> None:
+            if now == "survey":
+                made.aws.machines.stop(first)
+
+        assert made.release(before=dies)["status"] == "done"
+        assert any(f"{first} is gone" in each for each in made.waits)
+
+
+def test_a_node_that_boots_for_long_may_fail_once() -> None:
+    """What was sent before its agent was there is no try of three."""
+    with world(fleet=1) as made:
+        made.fill()
+        run, sent = made.aws.machines.run, [0]
+
+        def boots(instance: str, text: str) -> tuple[int, str, str]:
+            sent[0] += 1
+            return (
+                (127, "", "no such file") if sent[0] <= 4 else (1, "", "odd") if sent[0] == 5 else run(instance, text)
+            )
+
+        made.aws.machines.run = boots
+        assert made.release()["status"] == "done"
+
+
+def test_a_file_system_among_many_resources_is_seen() -> None:
+    """CloudFormation lists a hundred at a time."""
+    with world() as made:
+        made.fill()
+        stack = made.aws.cloudformation.stacks[f"{NAME}-hot"]
+        many = [
+            {
+                "ResourceType": "AWS::EC2::Subnet",
+                "PhysicalResourceId": f"subnet-{each}",
+                "LogicalResourceId": f"S{each}",
+            }
+            for each in range(250)
+        ]
+        stack["resources"] = [*many, *stack["resources"]]
+        assert made.release("prove")["tier"] == "lustre"
+
+
+def test_a_manifest_that_another_release_wrote_is_none_of_the_proof() -> None:
+    """One that was to leave more behind compared less."""
+    with world() as made:
+        made.fill()
+        proof = made.release("prove")["proof"]
+        made.aws.sleep(4000)
+
+        def stop(now: str) -> None:
+            if now == "compare":
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            made.release("prove", leave=["/checkpoints"], before=stop)
+        _refused(made, made.release(proof=proof["valid_from"]), "no longer that of the proof")
+        proof = made.release("prove")["proof"]
+        assert made.release(proof=proof["valid_from"])["status"] == "done"
+
+
+def test_a_release_that_began_to_delete_proves_anew_where_its_manifest_is_gone() -> None:
+    with world() as made:
+        made.fill()
+        made.aws.cloudformation.refusing = {f"{NAME}-hot": "subnet has dependencies"}
+        first = made.release()["proof"]
+        made.aws.cloudformation.refusing = {}
+        made.aws.s3.delete_object(Bucket=LAKE, Key=places.manifest_key(made.id))
+        made.aws.sleep(4000)
+        ended = made.release()
+        assert ended["status"] == "done"
+        assert ended["proof"]["valid_from"] > first["valid_from"]
+        assert made.gone
+
+
 def test_idle_means_that_nobody_was_there() -> None:
     with world(fleet=1) as made:
         made.fill()

@@ -192,7 +192,8 @@ def test_an_override_reaches_the_file_system_of_a_stack_whose_creation_failed() 
     world = World()
     stack = world.fake("cloudformation").stacks["run-hot"]
     stack.update(StackStatus="ROLLBACK_FAILED", Outputs=[])
-    stack["resources"] = [{"ResourceType": "AWS::FSx::FileSystem", "PhysicalResourceId": "fs-1"}]
+    stack["resources"] = [{"ResourceType": "AWS::EC2::Subnet", "PhysicalResourceId": f"{each}"} for each in range(100)]
+    stack["resources"] += [{"ResourceType": "AWS::FSx::FileSystem", "PhysicalResourceId": "fs-1"}]
     assert world.abandon().outcome == "abandoned"
     found = proofs.read(world, "lake", "fs-1")
     assert found is not None

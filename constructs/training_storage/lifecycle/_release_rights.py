@@ -32,8 +32,8 @@ _STACKS: Final = ("monitoring", "compute", "hot")
 _STACK_ACTIONS: Final = (
     "cloudformation:DeleteStack",
     "cloudformation:DescribeStackEvents",
-    "cloudformation:DescribeStackResources",
     "cloudformation:DescribeStacks",
+    "cloudformation:ListStackResources",
 )
 
 

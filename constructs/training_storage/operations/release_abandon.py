@@ -12,6 +12,7 @@ from training_storage.node import places
 from training_storage.node.aws import Aws
 from training_storage.node.checkpoints import status as statuses
 from training_storage.node.release import proof as proofs
+from training_storage.node.release.stacks import reason as why
 from training_storage.operations.aws import aws_errors
 from training_storage.operations.release import Release
 from training_storage.operations.release_execution import running
@@ -144,15 +145,9 @@ def _delete(
 
 
 def _reason(aws: Aws, stack_id: str, stack: Mapping[str, Any]) -> str:
-    """Return what CloudFormation says of the first resource that could not be deleted."""
     try:
         with aws_errors("DescribeStackEvents"):
-            events = aws("cloudformation").describe_stack_events(StackName=stack_id)["StackEvents"]
+            told = why(aws, stack_id)
     except AwsError:
-        events = []
-    for event in events:  # the newest first
-        told = str(event.get("ResourceStatusReason") or "")
-        own = event.get("PhysicalResourceId") == stack.get("StackId", stack_id)
-        if event.get("ResourceStatus") == "DELETE_FAILED" and told and not own and "cancelled" not in told.lower():
-            return f"{event['LogicalResourceId']}: {told}"
-    return str(stack.get("StackStatusReason") or "CloudFormation gives no reason")
+        told = ""
+    return told or str(stack.get("StackStatusReason") or "CloudFormation gives no reason")

@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from training_storage.errors import AwsError, RefusedError
 from training_storage.node.aws import Aws
+from training_storage.node.release.stacks import PARTS, resources_of
 from training_storage.operations.aws import aws_errors
 from training_storage.operations.deployment import DATA_LAKE_BUCKET_NAME, FILE_SYSTEM_ID
 
 RELEASE_STATE_MACHINE_ARN: Final = "ReleaseStateMachineArn"
 """Output of the lake's stack; a test compares it with the synthesized templates."""
 
-RUN_PARTS: Final = ("monitoring", "compute", "hot")
+RUN_PARTS: Final = PARTS
 """Stacks of one run, in the order in which they are deleted."""
 
 
@@ -102,8 +103,8 @@ def describe_stack(aws: Aws, stack_name: str) -> Mapping[str, Any] | None:
 
 
 def _made(aws: Aws, stack_id: str) -> dict[str, str]:
-    with aws_errors("DescribeStackResources"):
-        found = aws("cloudformation").describe_stack_resources(StackName=stack_id)["StackResources"]
+    with aws_errors("ListStackResources"):
+        found = resources_of(aws, stack_id)
     ids = [
         str(each["PhysicalResourceId"])
         for each in found

@@ -14,7 +14,7 @@ from . import proof as proofs
 from .activity import NoMetricsError, activity
 from .context import Again, Context, Done, Refused, human, utc
 from .idle import not_idle
-from .stacks import PARTS, stacks_of
+from .stacks import PARTS, resources_of, stacks_of
 
 RUNNING = ("PENDING", "EXECUTING", "CANCELING")
 RUN_TAG = "training-storage:release"
@@ -91,6 +91,9 @@ def _find_tier(ctx: Context, stacks: dict[str, dict[str, Any]]) -> None:
         # In the order of their index, which a stack without outputs does not tell: its creation failed.
         there = [each for each in buckets if each in mine[_BUCKET]] or sorted(mine[_BUCKET])
         state.update(tier="express", buckets=there, partly=len(there) < len(buckets))
+        # The lake's stack says what is wanted, and the deployed hot stack what it does: it may be of another time.
+        deleted = removable(ctx.aws, hot["StackId"], _BUCKET) if hot and state.get("empties") else []
+        state["emptied"] = [each for each in there if each in deleted]
     elif settings.get("tier") == "express" or (hot and any(each["ResourceType"] == _BUCKET for each in resources)):
         kept = ", ".join(settings.get("hot_buckets") or buckets)
         state.update(
@@ -102,14 +105,11 @@ def _find_tier(ctx: Context, stacks: dict[str, dict[str, Any]]) -> None:
 
 def _resources(ctx: Context, stack_id: str) -> list[dict[str, Any]]:
     try:
-        found: list[dict[str, Any]] = ctx.aws("cloudformation").describe_stack_resources(StackName=stack_id)[
-            "StackResources"
-        ]
+        return resources_of(ctx.aws, stack_id)
     except Exception as error:
         if code_of(error) == "ValidationError" and "does not exist" in str(error):
             raise Again(10, "the hot stack went away a moment ago") from None
         raise
-    return found
 
 
 def _look_at_file_system(ctx: Context) -> None:
@@ -339,6 +339,8 @@ def _given_proof(ctx: Context, stacks: dict[str, dict[str, Any]]) -> None:
     given = ctx.state.get("proof")
     given = None if isinstance(given, dict) else given
     begun = any(stacks[name]["StackStatus"].startswith("DELETE") for name in PARTS if name in stacks)
+    if ctx.state.get("emptied") and _emptying(ctx, given):
+        return
     if ctx.action == "check" or (given is None and not begun) or ctx.tier in ("gone", "kept"):
         return
     found = proofs.read(ctx.aws, ctx.lake, ctx.hot_tier_id)
@@ -351,12 +353,12 @@ def _given_proof(ctx: Context, stacks: dict[str, dict[str, Any]]) -> None:
     if found is None or found.kind != "proof" or ctx.tier == "nvme":
         return
     if ctx.tier == "express" and given is None:
-        from . import express
+        from . import express_proof
 
         # Buckets have no id that would tell a proof of an earlier run apart.
         if found.valid_from < stacks["hot"]["CreationTime"].timestamp():
             return
-        if not express.untouched_since(ctx, found.valid_from):
+        if not express_proof.untouched_since(ctx, found.valid_from):
             return
     if ctx.tier == "lustre":
         seen = activity(ctx.aws, ctx.hot_tier_id, found.valid_from, ctx.clock(), clock=ctx.clock)
@@ -369,13 +371,30 @@ def _given_proof(ctx: Context, stacks: dict[str, dict[str, Any]]) -> None:
                 "worthless now. Run the release again",
                 [f"writes to {ctx.hot_tier_id} until {utc(seen.last_write)}"],
             )
-    ctx.state.update(proven=True, valid_from=found.valid_from, proof=shown(found))
-    if ctx.tier == "lustre":
         index = ctx.read(found.manifest) if found.manifest else None
-        if index is None:
-            ctx.state["proven"] = False  # what it rests on is gone: it is proven anew
-            return
+        # Another release may have written one since, of fewer files, and never come to its proof.
+        if index is None or (index["keep_files"], index["keep_bytes"]) != (found.files, found.bytes):
+            if given is None:
+                return  # it is proven anew
+            raise Refused(
+                f"the manifest s3://{ctx.lake}/{found.manifest} is no longer that of the proof that was confirmed; run "
+                "the release again, and confirm what it shows then"
+            )
         ctx.state["manifest"] = index["run"]
+    ctx.state.update(proven=True, valid_from=found.valid_from, proof=shown(found))
+
+
+def _emptying(ctx: Context, given: Any) -> bool:
+    """Go on with the proof by which an earlier release has begun to empty the buckets; return whether that is it."""
+    from . import express_proof
+
+    found = express_proof.begun(ctx)
+    if found is None or (given is not None and abs(found.valid_from - float(given)) > 0.001):
+        return False
+    ctx.state["resumes"] = True
+    if ctx.action != "check":
+        ctx.state.update(proven=True, valid_from=found.valid_from, proof=shown(found))
+    return True
 
 
 def shown(proof: proofs.Proof) -> dict[str, Any]:

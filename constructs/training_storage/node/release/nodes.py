@@ -90,7 +90,7 @@ def command(ctx: Context, name: str, argv: Sequence[str], nodes: Sequence[str] =
     """
     commands = ctx.state.setdefault("commands", {})
     held = commands.get(name)
-    tries = ctx.state.setdefault("tries", {})
+    tries, failures = ctx.state.setdefault("tries", {}), ctx.state.setdefault("failures", {})
     if held is None:
         where = list(nodes) or [ctx.state["node"]]
         number = tries.get(name, 0) + 1
@@ -98,9 +98,11 @@ def command(ctx: Context, name: str, argv: Sequence[str], nodes: Sequence[str] =
         try:
             sent = send(ctx.aws, where, argv, command_id=command_id, timeout_s=LONGEST_COMMAND_S)
         except Exception as error:
-            if code_of(error) == "InvalidInstanceId" and not nodes:
-                _another(ctx)
-            raise
+            if code_of(error) != "InvalidInstanceId" or nodes:
+                raise
+            told = f"{where[0]} takes no commands any more, and no other node does: {error}"
+            _another(ctx)
+            ctx.wait("taken", 15, READY_S, told, where, now=f"{where[0]} is gone, and {ctx.state['node']} is asked")
         commands[name] = {"id": command_id, "ssm": sent, "nodes": where}
         tries[name] = number
         raise Again(5, f"`agent {argv[0]}` begins on {', '.join(where[:3])}")
@@ -114,9 +116,9 @@ def command(ctx: Context, name: str, argv: Sequence[str], nodes: Sequence[str] =
         del commands[name]
         told = f"`agent {argv[0]}` on {broken[0].instance_id}: {broken[0].message}"
         if all(each.not_ready for each in broken):
-            tries[name] = max(tries.get(name, 1), 1)
             ctx.wait("ready", 60, READY_S, told, [each.instance_id for each in broken])
-        if tries.get(name, 0) >= TRIES:
+        failures[name] = failures.get(name, 0) + 1
+        if failures[name] >= TRIES:
             raise Refused(
                 f"{told}; tried {TRIES} times. Put this right and run the release again", [broken[0].instance_id]
             )

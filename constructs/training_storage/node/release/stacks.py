@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from ..aws import Aws, code_of
@@ -25,6 +26,24 @@ def find_stack(aws: Aws, name: str) -> dict[str, Any] | None:
             return None
         raise
     return None if stack["StackStatus"] == "DELETE_COMPLETE" else stack
+
+
+def resources_of(aws: Aws, stack_id: str) -> list[dict[str, Any]]:
+    """Return the resources of a stack, also of one that is gone when asked by its id.
+
+    By pages: DescribeStackResources shows the first hundred and does not say so (CloudFormation API reference).
+
+    Raises:
+        ClientError: There is no such stack, or CloudFormation refused or failed.
+    """
+    found: list[dict[str, Any]] = []
+    given = {"StackName": stack_id}
+    while True:
+        page = aws("cloudformation").list_stack_resources(**given)
+        found += page["StackResourceSummaries"]
+        if not page.get("NextToken"):
+            return found
+        given["NextToken"] = page["NextToken"]
 
 
 def stacks_of(ctx: Context) -> dict[str, dict[str, Any]]:
@@ -51,10 +70,10 @@ def delete(ctx: Context, part: str) -> None:
     asked = ctx.state.setdefault("asked", {})
     status = stack["StackStatus"]
     if status == "DELETE_FAILED" and part in asked:
-        reason = _reason(ctx.aws, stack["StackId"])
+        told = reason(ctx.aws, stack["StackId"]) or "no reason is given"
         del asked[part]
         raise Refused(
-            f"stack {name} was not deleted: {reason[:_TOLD]}. What is deleted already stays deleted; put this right "
+            f"stack {name} was not deleted: {told[:_TOLD]}. What is deleted already stays deleted; put this right "
             "and run "
             "the release again, which goes on here",
             [name],
@@ -82,13 +101,43 @@ def delete(ctx: Context, part: str) -> None:
     )
 
 
+def removable(aws: Aws, stack_id: str, kind: str) -> list[str]:
+    """Return the resources of a type that a stack, as it is deployed, deletes together with itself.
+
+    One whose policy cannot be read is not among them, nor one that only the delete of a failed create removes.
+
+    Args:
+        aws: Clients.
+        stack_id: The stack.
+        kind: The type.
+
+    Raises:
+        ClientError: CloudFormation refused or failed.
+    """
+    body: Any = aws("cloudformation").get_template(StackName=stack_id)["TemplateBody"]
+    if isinstance(body, str):
+        try:
+            body = json.loads(body)
+        except ValueError:  # YAML, which the standard library does not read
+            return []
+    written = body.get("Resources") or {}
+    return [
+        each["PhysicalResourceId"]
+        for each in resources_of(aws, stack_id)
+        if each["ResourceType"] == kind
+        and each.get("PhysicalResourceId")
+        and each["LogicalResourceId"] in written
+        and written[each["LogicalResourceId"]].get("DeletionPolicy", "Delete") == "Delete"
+    ]
+
+
 def kept_resources(ctx: Context, part: str) -> list[str]:
     """Return what the delete of a stack left standing because the stack says so."""
     stack_id = (ctx.state.get("stacks") or {}).get(part)
     if not stack_id:
         return []
     try:
-        found = ctx.aws("cloudformation").describe_stack_resources(StackName=stack_id)["StackResources"]
+        found = resources_of(ctx.aws, stack_id)
     except Exception as error:
         if code_of(error) == "ValidationError":
             return []
@@ -100,8 +149,11 @@ def kept_resources(ctx: Context, part: str) -> list[str]:
     ]
 
 
-def _reason(aws: Aws, stack_id: str) -> str:
-    """Return why the last delete of a stack failed: the first failure that is not a consequence of another."""
+def reason(aws: Aws, stack_id: str) -> str:
+    """Return why the last delete of a stack failed: the first failure that is not a consequence of another.
+
+    Empty where CloudFormation names none.
+    """
     first = ""
     given: dict[str, Any] = {"StackName": stack_id}
     while True:
@@ -115,7 +167,7 @@ def _reason(aws: Aws, stack_id: str) -> str:
                 each.get("ResourceStatus") == "DELETE_IN_PROGRESS"
                 and each.get("LogicalResourceId") == each["StackName"]
             ):
-                return first or "no reason is given"
+                return first
         if not page.get("NextToken"):
-            return first or "no reason is given"
+            return first
         given["NextToken"] = page["NextToken"]

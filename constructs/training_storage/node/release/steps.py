@@ -32,7 +32,7 @@ DENIED = frozenset(
 _HELD = ("lustre", "express")
 """Tiers whose agents leave them alone while a release looks; on local disks they are what uploads."""
 
-_KEPT_OUT = frozenset({"since", "commands", "tries", "progress"})
+_KEPT_OUT = frozenset({"since", "commands", "tries", "failures", "progress"})
 """What belongs to one step alone."""
 
 
