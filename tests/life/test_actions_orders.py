@@ -6,6 +6,7 @@ import os
 import random
 import shutil
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from tests.life.actions import LAKE, World
 from tests.life.faults import KINDS, Fault, Faulty, Killed
+from training_storage.node import places
 from training_storage.node.checkpoints import lake as lake_module
 from training_storage.node.checkpoints.run_result import RunResult
 
@@ -94,6 +96,40 @@ def test_a_node_that_never_told_what_it_holds_keeps_everything(fleet: Fleet) -> 
     assert set(fleet.made) == fleet.on_disks()
     assert any("run1/step-5: waiting for the word of 1 of 3 nodes" in each for each in fleet.status()["waiting"])
     assert [each["complete"] for each in fleet.status()["checkpoints"]] == [False] * 5
+
+
+def test_nodes_of_another_workload_speak_for_none_of_this_one(fleet: Fleet, tmp_path: Path) -> None:
+    """Three nodes have told, and one of them belongs to a workload that shares the lake: a part is not known."""
+    mine = fleet.settings
+    others = replace(mine, workload="other", hot_tier_id="other")
+    fleet.roots["i-9"] = tmp_path / "i-9"
+    fleet.put("eval1/step-1/__0_0.distcp", b"of the other", fleet.roots["i-9"])
+    for _ in range(4):
+        fleet.settings = others
+        assert fleet.on("i-9").errors == []
+        fleet.settings = mine
+        for node in ("i-1", "i-2"):
+            result = fleet.on(node)
+            assert result.errors == []
+    assert fleet.recorded() == {}
+    assert fleet.lake() == {}
+    assert {each["path"] for each in result.checkpoints} == {f"run1/step-{number}" for number in range(1, 6)}
+    assert {"run1/step-1", "run1/step-5"} <= fleet.on_disks()
+    fleet.round(4)
+    assert fleet.lake_paths() == {"run1/step-2", "run1/step-4"}
+
+
+def test_receipts_that_have_passed_are_replaced_by_the_record(fleet: Fleet) -> None:
+    """A rule of the lake removes orders and receipts after a month; what lies on disks for longer may go too."""
+    fleet.round(4)
+    for key in fleet.aws.s3.content(LAKE, places.ORDERS):
+        fleet.aws.s3.delete_object(Bucket=LAKE, Key=key)
+    fleet.save_spread("run1/step-6")
+    fleet.save_spread("run1/step-7")
+    results = fleet.round(5)
+    assert [each.errors for each in results[-3:]] == [[]] * 3
+    assert fleet.on_disks() == {"run1/step-6", "run1/step-7"}
+    assert {"run1/step-2", "run1/step-4", "run1/step-6"} <= fleet.lake_paths()
 
 
 def test_a_node_that_is_gone_leaves_it_open_and_nothing_is_removed(fleet: Fleet) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -197,6 +198,28 @@ def test_what_was_not_looked_at_in_the_trash_comes_back(tmp_path: Path) -> None:
     assert world.hot_paths() == {"run1/step-5", "run1/step-6"}
 
 
+def test_a_removal_of_another_workload_is_not_taken_for_done(tmp_path: Path) -> None:
+    """Two workloads share a lake. The agent of one dies in the middle of a removal; the other finds nothing of it."""
+    world = with_checkpoints(tmp_path)
+    world.run(prune=False)
+    stop = Stop(1, after=True)  # in the trash, and not looked at there
+    with pytest.MonkeyPatch.context() as patch, suppress(Killed):
+        patch.setattr(Path, "rename", stop(Path.rename))
+        world.run()
+    begun = ledger_of(world)
+    assert list(begun.pruning) == ["run1/step-1"]
+    assert begun.pruned_by == "training"
+    mine, there = world.settings, world.checkpoints
+    world.settings, world.checkpoints = replace(mine, workload="other"), tmp_path / "other"
+    world.checkpoints.mkdir()
+    assert world.run(node="i-9").errors == []
+    assert ledger_of(world) == begun
+    world.settings, world.checkpoints = mine, there
+    assert world.run().errors == []
+    assert world.hot_paths() == {"run1/step-5", "run1/step-6"}
+    assert ledger_of(world).pruning == {}
+
+
 def test_strangers_in_the_trash_are_named_and_left(tmp_path: Path) -> None:
     world = with_checkpoints(tmp_path)
     stranger = world.checkpoints / pruning.TRASH / "something.gone"
@@ -265,6 +288,23 @@ def test_an_object_written_again_is_not_removed(tmp_path: Path) -> None:
     world.aws.s3.delete_object = delete  # type: ignore[method-assign]  # as before
     world.run()
     assert world.hot()["run1/step-1/__1_0.distcp"] == b"new"
+
+
+def test_what_was_saved_after_an_interrupted_removal_is_no_rest_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The marker of both has the same bytes, and so the same ETag."""
+    monkeypatch.setattr(lake_module, "WORKERS", 1)
+    world = with_checkpoints(tmp_path, "express")
+    world.run(prune=False)
+    for at in range(200):
+        if _killed_at_a_delete(world, Faulty(world.aws, Fault(at, "killed-after"))):
+            break
+    assert ledger_of(world).pruning
+    assert "run1/step-1/.metadata" not in world.hot()
+    world.save("run1/step-1")
+    assert world.run().errors == []
+    assert world.hot_paths() == {"run1/step-1", "run1/step-6"}
 
 
 def test_a_server_without_conditional_deletes(tmp_path: Path) -> None:

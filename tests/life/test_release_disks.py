@@ -329,4 +329,6 @@ def test_what_nodes_tell_lies_where_only_we_write(two: Disks) -> None:
     two.dcp("run1/step-1")
     two.agents()
     keys = [key for key in two.aws.s3.content(LAKE) if "/parts/" in key]
-    assert sorted(keys) == sorted(f"{places.PARTS}{where}{node}.json" for node in two.nodes for where in ("", "seen/"))
+    assert sorted(keys) == sorted(
+        f"{places.PARTS}{NAME}/{where}{node}.json" for node in two.nodes for where in ("", "seen/")
+    )

@@ -32,13 +32,15 @@ def ledger_key(series: str) -> str:
 
 def encode(ledger: Ledger) -> bytes:
     """Return a ledger as JSON, for people too."""
-    body = {
+    body: dict[str, Any] = {
         "format": FORMAT,
         "series": ledger.series,
         "last": ledger.last,
         "numbers": dict(sorted(ledger.numbers.items(), key=lambda each: (each[1], each[0]))),
         "pruning": dict(sorted(ledger.pruning.items())),
     }
+    if ledger.pruning and ledger.pruned_by:
+        body["pruned_by"] = ledger.pruned_by
     return (json.dumps(body, indent=1) + "\n").encode()
 
 
@@ -60,6 +62,7 @@ def decode(content: bytes, etag: str = "") -> Ledger:
             numbers={name: _typed(number, int) for name, number in body["numbers"].items()},
             last=_typed(body["last"], int),
             pruning={path: _typed(fingerprint, str) for path, fingerprint in body["pruning"].items()},
+            pruned_by=_typed(body.get("pruned_by", ""), str),
             etag=etag,
         )
     except (KeyError, TypeError, AttributeError) as error:

@@ -175,6 +175,8 @@ class Ledger:
         last: Highest number given; pruned checkpoints have had theirs.
         pruning: Checkpoints whose removal has begun, by path, each with the fingerprint that may be removed.
         etag: ETag of the object it was read from; empty for one that is not there yet.
+        pruned_by: Workload that removes them: one that shares the lake sees nothing of them on its own hot tier, and
+            does not take them for removed. Empty: any.
     """
 
     series: str
@@ -182,6 +184,7 @@ class Ledger:
     last: int = 0
     pruning: Mapping[str, str] = field(default_factory=dict)
     etag: str = ""
+    pruned_by: str = ""
 
 
 @dataclass(frozen=True)

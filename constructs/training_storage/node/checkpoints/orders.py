@@ -133,9 +133,9 @@ def is_spread(settings: Settings) -> bool:
     return settings.tier == "nvme" and settings.nodes > 1
 
 
-def order_key(path: str, fingerprint: str) -> str:
-    """Return the prefix of an order and its receipts."""
-    return f"{places.ORDERS}{quoted(path)}@{fingerprint}/"
+def order_key(settings: Settings, path: str, fingerprint: str) -> str:
+    """Return the prefix of an order and its receipts; nodes of another workload have no part in it."""
+    return f"{places.hot_tier_folder(places.ORDERS, settings.hot_tier_id)}{quoted(path)}@{fingerprint}/"
 
 
 def open_orders(desk: Desk) -> list[Order]:
@@ -145,7 +145,8 @@ def open_orders(desk: Desk) -> list[Order]:
         ClientError: S3 refused or failed.
     """
     found: dict[str, dict[str, set[str]]] = {}
-    for key in lake.listing(desk.aws, desk.settings.lake_bucket, places.ORDERS):
+    mine = places.hot_tier_folder(places.ORDERS, desk.settings.hot_tier_id)
+    for key in lake.listing(desk.aws, desk.settings.lake_bucket, mine):
         prefix, _, name = key.rpartition("/")
         folder = prefix.rpartition("/")[2]
         base = prefix[: -len(folder)] if folder in ("receipts", "removed") else prefix + "/"
@@ -186,7 +187,8 @@ def look_together(desk: Desk, own: parts.Part | None = None) -> Together:
         ClientError: S3 refused or failed.
         OSError: A folder cannot be read.
     """
-    told = parts.with_own(parts.read_all(desk.aws, desk.settings.lake_bucket), own or parts.look(desk))
+    told = parts.read_all(desk.aws, desk.settings.lake_bucket, desk.settings.hot_tier_id)
+    told = parts.with_own(told, own or parts.look(desk))
     open_ = open_orders(desk)
     counted = parts.counted(told, open_, desk.clock())
     return Together(counted, open_, parts.checkpoints(counted, desk.settings.nodes, desk.settings.checkpoints))
@@ -330,7 +332,7 @@ def _remove_own(desk: Desk, order: Order) -> dict[str, Any] | None:
     if own.files:
         if receipt is None:
             if order.body["due"]:
-                raise Kept(f"{path}: {desk.node} has no receipt for its files; they are kept")
+                _refuse_unrecorded(desk, order, own)
             receipt = {
                 "node": desk.node,
                 "path": path,
@@ -353,8 +355,15 @@ def _remove_own(desk: Desk, order: Order) -> dict[str, Any] | None:
     return {"path": path, "reason": order.body["because"], "files": len(own.files), "bytes": own.size}
 
 
-def _still_in_lake(desk: Desk, order: Order) -> None:
-    """Verify the whole checkpoint in the lake directly before any part of it is removed."""
+def _refuse_unrecorded(desk: Desk, order: Order, own: Checkpoint) -> None:
+    """Keep what the record does not name, where there is no receipt: receipts pass, the record stays."""
+    known = {(each.path, each.size, each.modified_ns) for each in _record_of(desk, order).files}
+    lacks = [each.path for each in own.files if (each.path, each.size, each.modified_ns) not in known]
+    if lacks:
+        raise Kept(f"{own.path} is kept: {desk.node} has no receipt for {lacks[0]}, and the record does not name it")
+
+
+def _record_of(desk: Desk, order: Order) -> Record:
     path, fingerprint = order.name
     key = records.record_key(path, fingerprint)
     try:
@@ -363,6 +372,11 @@ def _still_in_lake(desk: Desk, order: Order) -> None:
         if code_of(error) in MISSING:
             raise Kept(f"{path} is kept: nothing proves that it is in the lake") from error
         raise
-    wrong = verify(desk.aws, desk.settings, records.decode(content))
+    return records.decode(content)
+
+
+def _still_in_lake(desk: Desk, order: Order) -> None:
+    """Verify the whole checkpoint in the lake directly before any part of it is removed."""
+    wrong = verify(desk.aws, desk.settings, _record_of(desk, order))
     if wrong:
-        raise Kept(f"{path} is kept: what was promoted is no longer in the lake: {wrong[0]}")
+        raise Kept(f"{order.body['path']} is kept: what was promoted is no longer in the lake: {wrong[0]}")

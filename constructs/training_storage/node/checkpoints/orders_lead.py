@@ -27,7 +27,7 @@ def ask(desk: Desk, verdicts: Iterable[Verdict], check: Callable[[], None]) -> N
 
 def _write(desk: Desk, verdict: Verdict, act: str) -> None:
     checkpoint = verdict.checkpoint
-    key = order_key(checkpoint.path, checkpoint.fingerprint)
+    key = order_key(desk.settings, checkpoint.path, checkpoint.fingerprint)
     body = {
         "act": act,
         "path": checkpoint.path,

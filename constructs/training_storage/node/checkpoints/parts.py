@@ -112,20 +112,20 @@ def tell(desk: Desk) -> Part:
         "links": part.links,
     }
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
-    there = desk.get(f"{places.PARTS}{desk.node}.json")
+    there = desk.get(f"{_folder(desk)}{desk.node}.json")
     if there is None or there.get("digest") != digest:
         told = {"node": desk.node, "told_at": part.told_at, "digest": digest, **content}
-        desk.put(f"{places.PARTS}{desk.node}.json", told)
+        desk.put(f"{_folder(desk)}{desk.node}.json", told)
     else:
         part = replace(part, first_told_at=float(there["told_at"]))
-    desk.put(f"{places.PARTS}{_SEEN}{desk.node}.json", {"told_at": part.told_at, "digest": digest})
+    desk.put(f"{_folder(desk)}{_SEEN}{desk.node}.json", {"told_at": part.told_at, "digest": digest})
     return part
 
 
 def live(desk: Desk) -> None:
     """Say that this node is at work; never a reason to stop it."""
     with suppress(Exception):
-        desk.put(f"{places.PARTS}{_ALIVE}{desk.node}.json", {"at": desk.clock()})
+        desk.put(f"{_folder(desk)}{_ALIVE}{desk.node}.json", {"at": desk.clock()})
 
 
 def last_alive(desk: Desk) -> float:
@@ -134,9 +134,14 @@ def last_alive(desk: Desk) -> float:
     Raises:
         ClientError: S3 refused or failed.
     """
-    prefix, own = places.PARTS + _ALIVE, f"{places.PARTS}{_ALIVE}{desk.node}.json"
+    prefix = _folder(desk) + _ALIVE
     found = lake.listing(desk.aws, desk.settings.lake_bucket, prefix)
-    return max((each.uploaded for key, each in found.items() if key != own), default=0.0)
+    return max((each.uploaded for key, each in found.items() if key != f"{prefix}{desk.node}.json"), default=0.0)
+
+
+def _folder(desk: Desk) -> str:
+    """Return where the nodes of this hot tier tell: workloads that share a lake have nothing to tell each other."""
+    return places.hot_tier_folder(places.PARTS, desk.settings.hot_tier_id)
 
 
 def since_of(desk: Desk) -> int:
@@ -194,8 +199,14 @@ def _condensed(name: str, reader: Reader, entry: FileEntry) -> str | None:
 # -- all nodes together
 
 
-def read_all(aws: Aws, bucket: str) -> list[Part]:
-    """Return what every node has told, by node; also nodes that are gone by now.
+def read_all(aws: Aws, bucket: str, hot_tier_id: str) -> list[Part]:
+    """Return what every node of a hot tier has told, by node; also nodes that are gone by now.
+
+    Args:
+        aws: Clients.
+        bucket: The lake.
+        hot_tier_id: The workload's name: local disks have no other. Nodes of another one hold nothing of its
+            checkpoints, and their word would stand for one that has not spoken.
 
     Raises:
         ClientError: S3 refused or failed.
@@ -212,11 +223,12 @@ def read_all(aws: Aws, bucket: str) -> list[Part]:
             raise
         return found
 
-    there = [key[len(places.PARTS) :] for key in lake.listing(aws, bucket, places.PARTS)]
+    folder = places.hot_tier_folder(places.PARTS, hot_tier_id)
+    there = [key[len(folder) :] for key in lake.listing(aws, bucket, folder)]
     names = sorted(each for each in there if "/" not in each)
     # The time first: a list that is written between the two looks is newer than it, never older.
-    seen = lake.in_parallel(lambda name: read(places.PARTS + _SEEN + name), names)
-    told = lake.in_parallel(lambda name: read(places.PARTS + name), names)
+    seen = lake.in_parallel(lambda name: read(folder + _SEEN + name), names)
+    told = lake.in_parallel(lambda name: read(folder + name), names)
     parts = []
     for body, when in zip(told, seen):
         if body is None:

@@ -249,7 +249,7 @@ def _refuse_lost(ctx: Context, nodes: list[str]) -> dict[str, dict[str, int]]:
     lost: dict[str, str] = {}
     if not nodes and float(status.get("written_at") or 0) > settled:
         lost.update(_never_saved(status))
-    parts = read_all(ctx.aws, ctx.lake)
+    parts = read_all(ctx.aws, ctx.lake, ctx.workload)
     # What an earlier release has proven or been told to leave is settled.
     gone = [each for each in parts if each.node not in nodes and each.told_at > settled]
     if gone and settings.policy is not None:
