@@ -8,7 +8,7 @@ from typing import Final
 import aws_cdk as cdk
 from aws_cdk import aws_lambda as lambda_
 
-PACKAGE: Final = Path(__file__).resolve().parents[1]
+PACKAGE: Final = Path(__file__).resolve().parent
 RUNTIME: Final = lambda_.Runtime.PYTHON_3_14
 
 

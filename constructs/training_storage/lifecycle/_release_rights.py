@@ -37,7 +37,9 @@ _STACK_ACTIONS: Final = (
 )
 
 
-def allow_release(scope: IConstruct, role: iam.IRole, workload: str, file_system_ids: Sequence[str]) -> None:
+def allow_release(
+    scope: IConstruct, role: iam.IRole, workload: str, file_system_ids: Sequence[str], *, empties: bool = False
+) -> None:
     """Let a role look at a run, let nodes and FSx copy what must be kept, and delete the stacks of the run.
 
     Args:
@@ -45,6 +47,8 @@ def allow_release(scope: IConstruct, role: iam.IRole, workload: str, file_system
         role: The role.
         workload: The workload's name.
         file_system_ids: File systems that no tag of ours names, because they were there before.
+        empties: Whether it removes objects from directory buckets, and so has to read in the template of the hot stack
+            which of them that stack deletes. Left out, it may not.
     """
     stack = cdk.Stack.of(scope)
     allow_commands(scope, role, workload)
@@ -66,6 +70,14 @@ def allow_release(scope: IConstruct, role: iam.IRole, workload: str, file_system
         "No reference runs from the lake to the file system of a run; the tag holds it to this workload's",
         {f"aws:ResourceTag/{WORKLOAD_TAG}": workload},
     )
+    if empties:
+        _allow(
+            scope,
+            role,
+            ["cloudformation:GetTemplate"],
+            [stack.format_arn(service="cloudformation", resource="stack", resource_name=f"{workload}-hot/*")],
+            "The id behind a stack's name is new each time a run is made; the name is that of this run's stack alone",
+        )
     if file_system_ids:
         _allow(
             scope,

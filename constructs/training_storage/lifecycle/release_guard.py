@@ -13,8 +13,8 @@ from constructs import Construct
 
 from training_storage import _nag
 from training_storage._arguments import TEXT, Kind, misfits, optional
+from training_storage._node_code import RUNTIME, node_code
 from training_storage.errors import Problem, ValidationError
-from training_storage.lifecycle._code import RUNTIME, node_code
 from training_storage.lifecycle._names import LAKE, name_problems
 from training_storage.lifecycle._waits import wait_for_policy
 from training_storage.node import places

@@ -16,8 +16,8 @@ from constructs import Construct
 
 from training_storage import _nag
 from training_storage._arguments import FLAG, LISTED_TEXTS, TEXT, Kind, has, misfits
+from training_storage._node_code import RUNTIME, node_code
 from training_storage.errors import ValidationError
-from training_storage.lifecycle._code import RUNTIME, node_code
 from training_storage.lifecycle._machines import make_machine
 from training_storage.lifecycle._names import LAKE, name_problems
 from training_storage.lifecycle._release_definition import definition
@@ -43,7 +43,8 @@ class ReleaseMachine(Construct):
     ``training-storage:workload``, never by the id of one file system: it may look, run commands on nodes of the
     workload, start export tasks, write below ``.training-storage/`` of the lake, and delete the stacks
     ``WORKLOAD-monitoring``, ``WORKLOAD-compute`` and ``WORKLOAD-hot``. It deletes nothing in the lake and passes no
-    role: CloudFormation deletes a stack with the role that it was made with.
+    role: CloudFormation deletes a stack with the role that it was made with. Objects it removes only where
+    ``empties_directory_buckets`` says so, from buckets that the hot stack deletes, and only what the proof covers.
 
     Example::
 
@@ -58,6 +59,8 @@ class ReleaseMachine(Construct):
             of the lake. Left out, it may not: FSx or the nodes write there.
         directory_bucket_names: Names of directory buckets that it reads; ``?`` and ``*`` stand for what is not known.
             Left out, none.
+        empties_directory_buckets: Whether, after the proof and once the fleet is gone, it removes what the proof covers
+            from those of these buckets that the hot stack deletes, so that the stack can go. Left out, it never does.
         file_system_ids: File systems that existed before and so do not carry the workload's tag. Left out, none.
         read_prefixes: Prefixes of the lake besides ``checkpoints/`` that files of the run are compared with. Left out,
             none; empty text is the whole lake.
@@ -65,7 +68,8 @@ class ReleaseMachine(Construct):
         decryption_keys: Keys of the directory buckets and of the other buckets. Left out, none.
 
     Raises:
-        ValidationError: An argument is of another kind, or the name is none of a workload.
+        ValidationError: An argument is of another kind, the name is none of a workload, or buckets are to be emptied
+            and none is named.
 
     Attributes:
         state_machine: The state machine.
@@ -81,6 +85,7 @@ class ReleaseMachine(Construct):
         data_lake: DataLake,
         copies_checkpoints: bool = False,
         directory_bucket_names: Sequence[str] = (),
+        empties_directory_buckets: bool = False,
         file_system_ids: Sequence[str] = (),
         read_prefixes: Sequence[str] = (),
         other_buckets: Sequence[s3.IBucket] = (),
@@ -93,6 +98,7 @@ class ReleaseMachine(Construct):
                 "data_lake": (data_lake, LAKE),
                 "copies_checkpoints": (copies_checkpoints, FLAG),
                 "directory_bucket_names": (directory_bucket_names, LISTED_TEXTS),
+                "empties_directory_buckets": (empties_directory_buckets, FLAG),
                 "file_system_ids": (file_system_ids, LISTED_TEXTS),
                 "read_prefixes": (read_prefixes, LISTED_TEXTS),
                 "other_buckets": (other_buckets, _listed("buckets", "bucket_arn")),
@@ -100,6 +106,11 @@ class ReleaseMachine(Construct):
             }
         )
         problems += name_problems(workload)
+        if empties_directory_buckets is True and not directory_bucket_names:
+            problems.append(
+                "empties_directory_buckets is True and directory_bucket_names has no name; allowed: True with the "
+                "names of the buckets; fix: name them, or leave empties_directory_buckets out"
+            )
         if problems:
             raise ValidationError(problems, where=where)
         super().__init__(scope, construct_id)
@@ -112,7 +123,7 @@ class ReleaseMachine(Construct):
             self, "LogGroup", retention=logs.RetentionDays.ONE_YEAR, removal_policy=cdk.RemovalPolicy.DESTROY
         )
         log_group.grant_write(self._role)
-        allow_release(self, self._role, workload, file_system_ids)
+        allow_release(self, self._role, workload, file_system_ids, empties=empties_directory_buckets)
         self._let_use_lake(data_lake, read_prefixes, copies_checkpoints=copies_checkpoints)
         for bucket in other_buckets:
             self._allow(["s3:ListBucket"], bucket.bucket_arn)
@@ -140,7 +151,11 @@ class ReleaseMachine(Construct):
             log_group=log_group,
             timeout=_LONGEST_STEP,
             memory_size=_MEMORY_MIB,
-            environment={"WORKLOAD": workload, "LAKE_BUCKET": data_lake.bucket_name},
+            environment={
+                "WORKLOAD": workload,
+                "LAKE_BUCKET": data_lake.bucket_name,
+                **({"EMPTIES_DIRECTORY_BUCKETS": "true"} if empties_directory_buckets else {}),
+            },
         )
         wait_for_policy(self.function, self._role)
         arn = self.function.function_arn
@@ -148,7 +163,7 @@ class ReleaseMachine(Construct):
             self,
             "StateMachine",
             name=f"{workload}-release",
-            body=definition(arn, stack.partition),
+            body=definition(arn, stack.partition, empties=empties_directory_buckets),
             rights=[iam.PolicyStatement(actions=["lambda:InvokeFunction"], resources=[arn])],
             comment=description,
         )

@@ -13,9 +13,9 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from training_storage._arguments import DURATION, LISTED_TEXTS, MOMENT, TEXT, misfits, optional
+from training_storage._node_code import RUNTIME, node_code
 from training_storage._tokens import concrete
 from training_storage.errors import Problem, ValidationError
-from training_storage.lifecycle._code import RUNTIME, node_code
 from training_storage.lifecycle._machines import make_machine
 from training_storage.lifecycle._names import LAKE, name_problems
 from training_storage.lifecycle._release_rights import allow_commands

@@ -6,6 +6,7 @@ import json
 import time
 import urllib.request
 from collections.abc import Mapping
+from http.client import HTTPException
 from typing import Any, Callable
 
 from .aws import Aws
@@ -13,6 +14,8 @@ from .aws import Aws
 TRIES = 3
 LONGEST_REASON = 1000
 """Letters of a reason: CloudFormation cuts longer ones, and the console shows the first thousand."""
+LONGEST_BODY = 4096
+"""Bytes of an answer: CloudFormation takes a longer one for a failure (User Guide, custom resource responses)."""
 
 
 def answer(
@@ -35,17 +38,19 @@ def answer(
 
     Raises:
         OSError: CloudFormation could not be reached.
+        HTTPException: It was reached, and did not answer in HTTP.
     """
-    body = json.dumps(
-        {
-            "Status": status,
-            "Reason": reason[:LONGEST_REASON] or status,
-            "PhysicalResourceId": physical_id or event.get("PhysicalResourceId") or event["LogicalResourceId"],
-            "StackId": event["StackId"],
-            "RequestId": event["RequestId"],
-            "LogicalResourceId": event["LogicalResourceId"],
-        }
-    ).encode()
+    about = {
+        "Status": status,
+        "Reason": reason[:LONGEST_REASON] or status,
+        "PhysicalResourceId": physical_id or event.get("PhysicalResourceId") or event["LogicalResourceId"],
+        "StackId": event["StackId"],
+        "RequestId": event["RequestId"],
+        "LogicalResourceId": event["LogicalResourceId"],
+    }
+    # A letter that is not of ASCII takes six bytes or twelve.
+    while len(body := json.dumps(about).encode()) > LONGEST_BODY and about["Reason"] != status:
+        about["Reason"] = about["Reason"][:-50] or status
     for left in reversed(range(TRIES)):
         # The address is one that CloudFormation signed; it wants no content type.
         request = urllib.request.Request(  # noqa: S310 - CloudFormation signed it
@@ -54,7 +59,7 @@ def answer(
         try:
             with urllib.request.urlopen(request, timeout=20):  # noqa: S310 - CloudFormation signed it
                 return
-        except OSError:
+        except (OSError, HTTPException):
             if not left:
                 raise
             sleep(2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 import aws_cdk as cdk
@@ -11,10 +10,8 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
+from training_storage._node_code import RUNTIME, node_code
 from training_storage.tiers._directory_bucket import DirectoryBucketBase
-
-CODE: Final = Path(__file__).resolve().parents[1] / "node" / "functions" / "empty_directory_bucket"
-"""The folder that becomes the code of the function."""
 
 _LONGEST_RUN: Final = cdk.Duration.minutes(15)
 _LONGEST_WAIT: Final = cdk.Duration.hours(1)
@@ -47,9 +44,9 @@ class Emptying(Construct):
             self,
             "Function",
             description="Empties a directory bucket before it is deleted",
-            runtime=lambda_.Runtime.PYTHON_3_14,
-            handler="index.handler",
-            code=lambda_.Code.from_asset(str(CODE), exclude=["__pycache__"]),
+            runtime=RUNTIME,
+            handler="node.functions.empty_directory_bucket.index.handler",
+            code=node_code(),
             role=role,
             log_group=log_group,
             timeout=_LONGEST_RUN,

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 import time
-import urllib.request
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -20,6 +19,9 @@ from typing import Any
 import boto3
 from botocore.config import Config
 from botocore.exceptions import BotoCoreError, ClientError
+
+from ...aws import code_of
+from ...cloudformation import answer, state_of
 
 WORKERS = 16
 PAGE = 1000
@@ -34,7 +36,6 @@ EMPTIED_WHILE = ("DELETE_IN_PROGRESS", "ROLLBACK_IN_PROGRESS")
 
 _LOG = logging.getLogger("empty_directory_bucket")
 _LOG.setLevel(logging.INFO)
-_REASON_LENGTH = 1000
 _GONE = "NoSuchBucket"
 _NO_XML = "MalformedXML"
 """What S3 says to a batch with a key that XML cannot hold, such as one with a control character."""
@@ -79,21 +80,24 @@ def handler(event: dict[str, Any], context: Any) -> None:
         _LOG.exception("failed")
         status, reason = "FAILED", _said(error)
     if status is not None:
-        _answer(event, status, reason)
+        _LOG.info("%s: %s", status, reason)
+        # The physical id never changes: another one would make CloudFormation send a Delete for the old one after an
+        # update, and the bucket that an update replaces is kept.
+        answer(event, status, reason, sleep=time.sleep)
 
 
 def _outcome(event: dict[str, Any], context: Any) -> tuple[str | None, str]:
     if event["RequestType"] != "Delete":
         return "SUCCESS", "nothing to do"
     bucket = event["ResourceProperties"]["BucketName"]
-    state = _state_of(event["StackId"])
+    state = state_of(_client, event["StackId"])
     if state not in EMPTIED_WHILE:
         return "SUCCESS", f"{bucket} is left as it is: its stack is not being deleted, but {state}"
     progress = Progress(**event.get(_CONTINUATION) or {"started": time.time()})
     try:
-        progress = _empty(_s3(), bucket, progress, lambda: _time_is_up(context, progress.started))
+        progress = _empty(_client("s3"), bucket, progress, lambda: _time_is_up(context, progress.started))
     except ClientError as error:
-        if _code(error) != _GONE:
+        if code_of(error) != _GONE:
             raise
         return "SUCCESS", f"{bucket} is gone already"
     _LOG.info("%s: %s", bucket, progress)
@@ -108,13 +112,8 @@ def _outcome(event: dict[str, Any], context: Any) -> tuple[str | None, str]:
     )
 
 
-def _state_of(stack_id: str) -> str:
-    answer = boto3.client("cloudformation", config=_config()).describe_stacks(StackName=stack_id)
-    return str(answer["Stacks"][0]["StackStatus"])
-
-
 def _go_on(event: dict[str, Any], context: Any, progress: Progress) -> None:
-    boto3.client("lambda", config=_config()).invoke(
+    _client("lambda").invoke(
         FunctionName=context.invoked_function_arn,
         InvocationType="Event",
         Payload=json.dumps({**event, _CONTINUATION: asdict(progress)}).encode(),
@@ -134,8 +133,8 @@ def _config() -> Config:
     )
 
 
-def _s3() -> Any:
-    return boto3.client("s3", config=_config())
+def _client(service: str) -> Any:
+    return boto3.client(service, config=_config())  # type: ignore[call-overload]  # names of services are text for us
 
 
 # -- emptying
@@ -193,15 +192,15 @@ def _uploads(s3: Any, bucket: str) -> list[tuple[str, str]]:
 def _delete(s3: Any, bucket: str, keys: list[str], time_is_up: Callable[[], bool]) -> list[str]:
     """Delete objects; return what is said of those that S3 did not delete."""
     try:
-        answer = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True})
+        done = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": key} for key in keys], "Quiet": True})
     except (ClientError, BotoCoreError) as error:
-        if _code(error) == _GONE:
+        if code_of(error) == _GONE:
             raise
-        if _code(error) == _NO_XML:
+        if code_of(error) == _NO_XML:
             said = (f"{key}: no time" if time_is_up() else _delete_alone(s3, bucket, key) for key in keys)
             return [each for each in said if each]
         return [f"{key}: {_said(error)}" for key in keys]
-    return _refused(answer.get("Errors", ()))
+    return _refused(done.get("Errors", ()))
 
 
 def _delete_alone(s3: Any, bucket: str, key: str) -> str:
@@ -209,9 +208,9 @@ def _delete_alone(s3: Any, bucket: str, key: str) -> str:
     try:
         s3.delete_object(Bucket=bucket, Key=key)
     except (ClientError, BotoCoreError) as error:
-        if _code(error) == _GONE:
+        if code_of(error) == _GONE:
             raise
-        return "" if _code(error) in _DONE_ALREADY else f"{key}: {_said(error)}"
+        return "" if code_of(error) in _DONE_ALREADY else f"{key}: {_said(error)}"
     return ""
 
 
@@ -228,9 +227,9 @@ def _abort(s3: Any, bucket: str, key: str, upload_id: str) -> str:
     try:
         s3.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id)
     except (ClientError, BotoCoreError) as error:
-        if _code(error) == _GONE:
+        if code_of(error) == _GONE:
             raise
-        return "" if _code(error) in _DONE_ALREADY else f"upload of {key}: {_said(error)}"
+        return "" if code_of(error) in _DONE_ALREADY else f"upload of {key}: {_said(error)}"
     return ""
 
 
@@ -241,42 +240,7 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _code(error: Exception) -> str:
-    return str(error.response.get("Error", {}).get("Code", "")) if isinstance(error, ClientError) else ""
-
-
 def _said(error: Exception) -> str:
-    if isinstance(error, NotEmptiedError | ClientError):
+    if isinstance(error, (NotEmptiedError, ClientError)):
         return str(error)
     return f"{type(error).__name__}: {error}"
-
-
-def _answer(event: dict[str, Any], status: str, reason: str) -> None:
-    """Tell CloudFormation; an answer that does not arrive is tried again, and then ends the run with an error.
-
-    The physical id never changes: another one would make CloudFormation send a Delete for the old one after an update,
-    and the bucket that an update replaces is kept.
-    """
-    _LOG.info("%s: %s", status, reason)
-    body = json.dumps(
-        {
-            "Status": status,
-            "Reason": reason[:_REASON_LENGTH] or status,
-            "PhysicalResourceId": event.get("PhysicalResourceId") or event["LogicalResourceId"],
-            "StackId": event["StackId"],
-            "RequestId": event["RequestId"],
-            "LogicalResourceId": event["LogicalResourceId"],
-        }
-    ).encode()
-    for left in reversed(range(TRIES)):
-        # The address is one that CloudFormation signed; it wants no content type.
-        request = urllib.request.Request(  # noqa: S310 - CloudFormation signed it
-            event["ResponseURL"], data=body, method="PUT", headers={"Content-Type": ""}
-        )
-        try:
-            with urllib.request.urlopen(request, timeout=20):  # noqa: S310 - CloudFormation signed it
-                return
-        except OSError:
-            if not left:
-                raise
-            time.sleep(2)
