@@ -360,6 +360,42 @@ def test_the_schedule_gives_up_where_no_node_ever_answers(world: World) -> None:
     assert world.aws.machines.groups[GROUP]["DesiredCapacity"] == 0
 
 
+def test_the_schedule_gives_up_where_the_agent_never_comes(world: World) -> None:
+    """Also after it had failed once, and been there."""
+    world.files(1)
+    world.aws.machines.group("fleet", TAGS, 1, 1)
+    answers = iter([(1, "", "odd")])
+    world.aws.machines.run = lambda _instance, _text: next(answers, (127, "", "no such file"))
+    result = follow(world, most=300)
+    assert result["status"] == "refused"
+    assert "still booting" in result["refused"]
+
+
+def test_a_node_that_goes_late_may_boot_as_long_as_one_at_the_beginning(world: World) -> None:
+    world.files(3)
+    world.aws.machines.group("fleet", TAGS, 1, 1)
+    state = {"workload": WORKLOAD, "lake_bucket": "lake", "paths": ["/datasets"]}
+    state = preload_steps.run(state, world.aws, world.aws.clock)
+    world.aws.sleep(2 * preload_steps.BOOT_S)
+    world.aws.machines.group("fleet", TAGS, 0, 1)
+    state.pop("command_id")
+    assert preload_steps.run(state, world.aws, world.aws.clock)["status"] == "again"
+
+
+def test_a_storage_node_that_goes_with_its_stack_ends_it(world: World) -> None:
+    world.files(1)
+    state = preload_steps.run(
+        {"workload": WORKLOAD, "lake_bucket": "lake", "paths": ["/datasets"]}, world.aws, world.aws.clock
+    )
+    assert world.aws.machines.groups[GROUP]["DesiredCapacity"] == 1
+    world.aws.machines._scale(GROUP, 0)
+    del world.aws.machines.groups[GROUP]
+    assert follow(world, state)["status"] == "refused"
+    world.aws.machines.group(GROUP, STORAGE_NODE, 1, 1)
+    assert follow(world)["status"] == "next"
+    assert world.aws.machines.groups[GROUP]["DesiredCapacity"] == 1, "this one was started by somebody else"
+
+
 def test_the_schedule_without_a_stack_is_refused(world: World) -> None:
     world.aws.machines.groups.clear()
     assert "is the stack vision-hot deployed?" in follow(world)["refused"]

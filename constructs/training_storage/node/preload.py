@@ -133,8 +133,12 @@ class Loader:
                 if attempt:
                     self._pause(2.0 * attempt)
                 queued = self._queue(left)
-                self._wait(queued, number)
+                moved = self._wait(queued, number)
                 left = self._not_hopeless(self._released(queued, self._counts.add_loaded))
+                if not moved:  # another restore would only wait behind the one that stands still
+                    for each in left:
+                        self._fail(each, "", code="stalled")
+                    return
             for each in left:
                 self._fail(each, "")
         except Stopped:
@@ -194,8 +198,8 @@ class Loader:
         self._fail(files[0], told.error)
         return []
 
-    def _wait(self, files: Sequence[Found], number: int) -> None:
-        """Wait until nothing is being done with any of the files."""
+    def _wait(self, files: Sequence[Found], number: int) -> bool:
+        """Wait until nothing is being done with any of the files; return False where nothing moved for too long."""
         left, look, before, since = list(files), _FIRST_LOOK_S, None, self._clock()
         while left:
             told = self._ask(hsm.actions, left)
@@ -204,14 +208,15 @@ class Loader:
             here = sum(each.size for each in files) - sum(each.size for each in left)
             self._counts.moving(number, here + sum(moved.values()) if left else 0)
             if not left:
-                return
+                return True
             self._report()
             if moved != before:
                 before, since = moved, self._clock()
             elif self._clock() - since > STALL_S:
-                return  # counted by what the states then say
+                return False  # counted by what the states then say
             self._pause(look)
             look = min(look * 1.6, _LAST_LOOK_S)
+        return True
 
     def _not_hopeless(self, files: Sequence[Found]) -> list[Found]:
         """Return files that another restore may bring; the others are counted with their reason."""

@@ -69,6 +69,8 @@ def run(event: Mapping[str, Any], aws: Aws, clock: Callable[[], float]) -> dict[
         # Another one of the same kind has taken its place; what this one did is done.
         return _anew(state, "the command is gone; it is sent again", clock())
     found = calls.look(aws, bucket, call_now)
+    if any(each.progress or each.state == "done" for each in found):
+        state.pop("no_node_since", None)
     if any(not each.over for each in found):
         return _again(state, _progress(found), clock())
     calls.finish(aws, bucket, workload, argv, call_now)
@@ -77,8 +79,9 @@ def run(event: Mapping[str, Any], aws: Aws, clock: Callable[[], float]) -> dict[
         return _end(state, aws, "refused", troubles)
     if troubles:
         # Booting, gone, or failed: what is loaded stays loaded, and the next one goes on from there.
-        state["tries"] = state.get("tries", 0) + (0 if all(each.not_ready for each in found) else 1)
-        if state["tries"] > MOST_TRIES or (state["tries"] == 0 and clock() - state["since"] > BOOT_S):
+        booting = all(each.not_ready for each in found)
+        state["tries"] = state.get("tries", 0) + (0 if booting else 1)
+        if state["tries"] > MOST_TRIES or (booting and _without_node(state, clock) > BOOT_S):
             return _end(state, aws, "refused", troubles)
         return _anew(state, troubles, clock())
     answer = combine([each.answer or {} for each in found])
@@ -92,31 +95,44 @@ def run(event: Mapping[str, Any], aws: Aws, clock: Callable[[], float]) -> dict[
 
 
 def _boot(state: dict[str, Any], aws: Aws, clock: Callable[[], float]) -> dict[str, Any]:
-    group = f"{state['workload']}-storage-node"
-    found = aws("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[group])["AutoScalingGroups"]
-    if not found:
-        return _told(
+    name, group = _group(state, aws)
+    if group is None:
+        return _end(
             state,
+            aws,
             "refused",
-            f"no node of {state['workload']} takes commands, and there is no group {group} to start one: is the stack "
+            f"no node of {state['workload']} takes commands, and there is no group {name} to start one: is the stack "
             f"{state['workload']}-hot deployed?",
         )
-    if clock() - state["since"] > BOOT_S:
-        text = f"no node of {state['workload']} takes commands after {BOOT_S / 60:.0f} minutes: look at {group}"
+    if _without_node(state, clock) > BOOT_S:
+        text = f"no node of {state['workload']} takes commands after {BOOT_S / 60:.0f} minutes: look at {name}"
         return _end(state, aws, "refused", text)
-    if found[0]["DesiredCapacity"] == 0:
+    if group["DesiredCapacity"] == 0:
         # The note first: a node that nobody remembers would run for ever.
         _note(aws, state["lake_bucket"], started=True)
-        aws("autoscaling").set_desired_capacity(AutoScalingGroupName=group, DesiredCapacity=1, HonorCooldown=False)
-    return _again(state, f"{group} is starting", clock())
+        aws("autoscaling").set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=1, HonorCooldown=False)
+    return _again(state, f"{name} is starting", clock())
+
+
+def _group(state: dict[str, Any], aws: Aws) -> tuple[str, dict[str, Any] | None]:
+    """Return the name of the group of the storage node, and what it is; None where it is gone."""
+    name = f"{state['workload']}-storage-node"
+    found = aws("autoscaling").describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
+    return name, found[0] if found else None
+
+
+def _without_node(state: dict[str, Any], clock: Callable[[], float]) -> float:
+    """Return for how many seconds no node has begun with anything."""
+    now = clock()
+    return now - float(state.setdefault("no_node_since", now))
 
 
 def _end(state: dict[str, Any], aws: Aws, status: str, text: str) -> dict[str, Any]:
     """Stop the storage node where a preload had started it, and say how it went."""
     if _started(aws, state["lake_bucket"]):
-        aws("autoscaling").set_desired_capacity(
-            AutoScalingGroupName=f"{state['workload']}-storage-node", DesiredCapacity=0, HonorCooldown=False
-        )
+        name, group = _group(state, aws)
+        if group is not None:
+            aws("autoscaling").set_desired_capacity(AutoScalingGroupName=name, DesiredCapacity=0, HonorCooldown=False)
         _note(aws, state["lake_bucket"], started=False)
     return _told(state, status, text)
 
