@@ -236,6 +236,17 @@ class CloudFormation:
         more = {"NextToken": str(at + 100)} if at + 100 < len(found) else {}
         return {"StackResourceSummaries": found[at : at + 100], **more}
 
+    def get_template(self, *, StackName: str, **_given: Any) -> dict[str, Any]:
+        """Return a template: types of the resources, and ``policy`` of each that has one."""
+        resources = {
+            each["LogicalResourceId"]: {
+                "Type": each["ResourceType"],
+                **({"DeletionPolicy": each["policy"]} if each.get("policy") else {}),
+            }
+            for each in self._stack(StackName, "GetTemplate")["resources"]
+        }
+        return {"TemplateBody": {"Resources": resources}}
+
     def delete_stack(self, *, StackName: str, **_given: Any) -> dict[str, Any]:
         try:
             stack = self._stack(StackName, "DeleteStack")

@@ -67,6 +67,15 @@ class Bucket:
         return {key: found[-1] for key, found in things if found and found[-1] is not None}
 
 
+def _as_asked(there: Thing, asked: dict[str, Any]) -> bool:
+    """Return whether an object meets the conditions of a request that names it among others."""
+    return (
+        asked.get("ETag", there.etag).strip('"') == there.etag.strip('"')
+        and asked.get("Size", len(there.body)) == len(there.body)
+        and asked.get("LastModifiedTime", moment(there.modified)) == moment(there.modified)
+    )
+
+
 class S3:
     """The S3 client."""
 
@@ -214,14 +223,27 @@ class S3:
         wanted = given.get("IfMatch")
         if wanted is not None and (there is None or there.etag.strip('"') != wanted.strip('"')):
             raise error("PreconditionFailed", "DeleteObject", status=412)
+        if there is not None and given.get("IfMatchSize", len(there.body)) != len(there.body):
+            raise error("PreconditionFailed", "DeleteObject", status=412)
         if there is not None:
             held.things[Key].append(None)
         return {}
 
     def delete_objects(self, *, Bucket: str, Delete: dict[str, Any], **_given: Any) -> dict[str, Any]:
+        """Delete objects, each on its own conditions; one that is not there is deleted."""
+        held = self._bucket(Bucket, "DeleteObjects")
+        assert 0 < len(Delete["Objects"]) <= 1000
+        deleted, errors = [], []
         for each in Delete["Objects"]:
-            self.delete_object(Bucket=Bucket, Key=each["Key"])
-        return {"Deleted": [] if Delete.get("Quiet") else [{"Key": each["Key"]} for each in Delete["Objects"]]}
+            there = held.now().get(each["Key"])
+            if there is not None and not _as_asked(there, each):
+                errors.append({"Key": each["Key"], "Code": "PreconditionFailed", "Message": "as it is"})
+                continue
+            if there is not None:
+                held.things[each["Key"]].append(None)
+            deleted.append({"Key": each["Key"]})
+        shown: dict[str, Any] = {} if Delete.get("Quiet") else {"Deleted": deleted}
+        return {**shown, **({"Errors": errors} if errors else {})}
 
     def copy_object(self, *, Bucket: str, Key: str, CopySource: Any, **given: Any) -> dict[str, Any]:
         source = self._source(CopySource, "CopyObject")

@@ -15,7 +15,7 @@ from training_storage.cli.render_release import STEPS as SAID
 from training_storage.errors import ValidationError
 from training_storage.lifecycle import ReleaseMachine
 from training_storage.lifecycle._release_definition import definition
-from training_storage.node.release.steps import LAST_OF, STEPS
+from training_storage.node.release.steps import EMPTYING, LAST_OF, STEPS
 from training_storage.operations import release_find
 from training_storage.tiers import DataLake
 
@@ -32,7 +32,7 @@ def machine(stack: cdk.Stack, **options: Any) -> ReleaseMachine:
 
 
 def states() -> dict[str, dict[str, Any]]:
-    return dict(json.loads(definition("FUNCTION", "aws"))["States"])
+    return dict(json.loads(definition("FUNCTION", "aws", empties=True))["States"])
 
 
 def allowed(stack: cdk.Stack) -> list[tuple[str, str, Any]]:
@@ -62,6 +62,13 @@ def test_each_step_of_the_release_is_a_state_and_goes_on_to_the_next() -> None:
         assert found[step]["Parameters"]["Payload"] == {"step": step, "state.$": "$"}
 
 
+def test_a_release_that_empties_nothing_has_no_state_for_it() -> None:
+    without = json.loads(definition("FUNCTION", "aws"))["States"]
+    assert EMPTYING not in json.dumps(without)
+    assert [each for each in STEPS if each in without] == [each for each in STEPS if each != EMPTYING]
+    assert "delete-hot" in [each["Next"] for each in without["quiet-again: answer"]["Choices"]]
+
+
 def test_each_step_is_said_in_words() -> None:
     assert list(SAID) == list(STEPS)
 
@@ -69,7 +76,7 @@ def test_each_step_is_said_in_words() -> None:
 @pytest.mark.parametrize("action", ["check", "prove"])
 def test_an_action_that_deletes_nothing_ends_before_anything_is_deleted(action: str) -> None:
     before = list(STEPS)[: list(STEPS).index(LAST_OF[action]) + 1]
-    assert not any(step.startswith("delete") for step in before)
+    assert not any(step.startswith("delete") or step == EMPTYING for step in before)
     (end,) = [each for each in states()[f"{LAST_OF[action]}: answer"]["Choices"] if action in json.dumps(each)]
     assert end["Next"] == "done"
 
@@ -81,7 +88,7 @@ def test_what_is_not_understood_is_refused() -> None:
 
 
 def test_report_19_no_execution_is_endless_and_each_call_is_tried_again() -> None:
-    whole = json.loads(definition("FUNCTION", "aws"))
+    whole = json.loads(definition("FUNCTION", "aws", empties=True))
     assert whole["TimeoutSeconds"] == 2 * 24 * 3600
     for step in STEPS:
         retries = whole["States"][step]["Retry"]
@@ -171,6 +178,8 @@ def test_other_buckets_are_read_and_not_written(stack: cdk.Stack) -> None:
         ({"data_lake": "lake"}, "a DataLake"),
         ({"other_buckets": ["theirs"]}, "buckets of the CDK"),
         ({"directory_bucket_names": "one"}, "a list of texts"),
+        ({"empties_directory_buckets": "yes"}, "empties_directory_buckets"),
+        ({"empties_directory_buckets": True}, "no directory bucket is named"),
     ],
 )
 def test_wrong_arguments_are_refused(stack: cdk.Stack, options: dict[str, Any], wrong: str) -> None:

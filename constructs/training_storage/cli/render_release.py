@@ -27,6 +27,7 @@ STEPS: Final = {
     "delete-monitoring": "deleting the dashboard",
     "delete-compute": "deleting the fleet",
     "quiet-again": "making sure that nobody wrote after the proof",
+    "empty-hot": "removing from the directory buckets what the proof covers",
     "delete-hot": "deleting the hot tier",
 }
 """What a step does, in words; a test holds them to the steps of the machine."""
@@ -88,6 +89,13 @@ def _proof(proof: Mapping[str, Any]) -> list[str]:
         why = str(found.get("why") or "")
         lines.append(
             f"  {'left behind' if number == 0 else '':<15}  {kind}: {_counted(found)}{', ' + why if why else ''}"
+        )
+    if removes := proof.get("removes") or {}:
+        count, buckets = int(removes.get("objects") or 0), [str(each) for each in removes.get("buckets") or ()]
+        lines.append(
+            f"  {'then removed':<15}  {count:,} object{'' if count == 1 else 's'}, "
+            f"{_size(float(removes.get('bytes') or 0))}, in {len(buckets)} directory "
+            f"bucket{'' if len(buckets) == 1 else 's'}, after the fleet is gone: {', '.join(buckets[:_SHOWN])}"
         )
     return lines
 

@@ -10,25 +10,30 @@ from aws_cdk import aws_iam as iam
 from constructs import IConstruct
 
 from training_storage import _nag
+from training_storage.node.release.stacks import PARTS
 
 WORKLOAD_TAG: Final = "training-storage:workload"
 """Tag of the file system and the instances of a workload."""
 
-_LOOKING: Final = {
+_COMMANDS: Final = {
     "autoscaling:DescribeAutoScalingGroups": "whether the storage node is there and wanted",
-    "cloudwatch:GetMetricData": "when the file system was last written to, and the age of its queues",
     "ec2:DescribeInstances": "which nodes of the workload run",
-    "fsx:DescribeDataRepositoryAssociations": "whether the links are in order",
-    "fsx:DescribeDataRepositoryTasks": "whether an export has ended",
-    "fsx:DescribeFileSystems": "whether the file system is there",
     "ssm:DescribeInstanceInformation": "which nodes take commands",
     "ssm:GetCommandInvocation": "how a command ended",
     "ssm:ListCommandInvocations": "how commands ended",
     "ssm:ListCommands": "whether a command was sent whose answer was lost",
 }
-"""Actions that name no resource of ours (service authorization reference), and why a release looks there."""
+"""Actions that name no resource of ours (service authorization reference), and why one looks there who runs commands
+on nodes."""
 
-_STACKS: Final = ("monitoring", "compute", "hot")
+_LOOKING: Final = {
+    "cloudwatch:GetMetricData": "when the file system was last written to, and the age of its queues",
+    "fsx:DescribeDataRepositoryAssociations": "whether the links are in order",
+    "fsx:DescribeDataRepositoryTasks": "whether an export has ended",
+    "fsx:DescribeFileSystems": "whether the file system is there",
+}
+"""The same, of a release."""
+
 _STACK_ACTIONS: Final = (
     "cloudformation:DeleteStack",
     "cloudformation:DescribeStackEvents",
@@ -51,14 +56,14 @@ def allow_release(
             which of them that stack deletes. Left out, it may not.
     """
     stack = cdk.Stack.of(scope)
-    allow_commands(scope, role, workload)
+    allow_commands(scope, role, workload, looking=_LOOKING)
     _allow(
         scope,
         role,
         _STACK_ACTIONS,
         [
             stack.format_arn(service="cloudformation", resource="stack", resource_name=f"{workload}-{part}/*")
-            for part in _STACKS
+            for part in PARTS
         ],
         "The id behind a stack's name is new each time a run is made; the name is that of this run's stack alone",
     )
@@ -94,21 +99,25 @@ def allow_release(
     )
 
 
-def allow_commands(scope: IConstruct, role: iam.IRole, workload: str) -> None:
-    """Let a role look at a run, run commands on its nodes, and start its storage node.
+def allow_commands(
+    scope: IConstruct, role: iam.IRole, workload: str, *, looking: Mapping[str, str] | None = None
+) -> None:
+    """Let a role run commands on the nodes of a run, and start its storage node.
 
     Args:
         scope: Construct around the role; findings are acknowledged on it.
         role: The role.
         workload: The workload's name.
+        looking: More actions that take no resource, and what each is for. Left out: none.
     """
     stack = cdk.Stack.of(scope)
+    wanted = dict(sorted({**_COMMANDS, **(looking or {})}.items()))
     _allow(
         scope,
         role,
-        tuple(_LOOKING),
+        tuple(wanted),
         ["*"],
-        "These actions take no resource: " + "; ".join(f"{action}, {why}" for action, why in _LOOKING.items()),
+        "These actions take no resource: " + "; ".join(f"{action}, {why}" for action, why in wanted.items()),
     )
     _allow(
         scope,

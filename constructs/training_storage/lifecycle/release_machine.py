@@ -17,7 +17,7 @@ from constructs import Construct
 from training_storage import _nag
 from training_storage._arguments import FLAG, LISTED_TEXTS, TEXT, Kind, has, misfits
 from training_storage._node_code import RUNTIME, node_code
-from training_storage.errors import ValidationError
+from training_storage.errors import Problem, ValidationError
 from training_storage.lifecycle._machines import make_machine
 from training_storage.lifecycle._names import LAKE, name_problems
 from training_storage.lifecycle._release_definition import definition
@@ -108,8 +108,13 @@ class ReleaseMachine(Construct):
         problems += name_problems(workload)
         if empties_directory_buckets is True and not directory_bucket_names:
             problems.append(
-                "empties_directory_buckets is True and directory_bucket_names has no name; allowed: True with the "
-                "names of the buckets; fix: name them, or leave empties_directory_buckets out"
+                Problem(
+                    what="no directory bucket is named that could be emptied",
+                    path="empties_directory_buckets",
+                    value=True,
+                    allowed="True with directory_bucket_names",
+                    fix="name the buckets, or leave empties_directory_buckets out",
+                )
             )
         if problems:
             raise ValidationError(problems, where=where)

@@ -45,6 +45,11 @@ def make_release_machine(scope: Construct, construct_id: str, plan: Plan, *, dat
         data_lake=data_lake,
         copies_checkpoints=plan.express is not None and workload.checkpoints is not None,
         directory_bucket_names=directory_bucket_patterns(plan),
+        # What is kept, was there before, or is a cache that its own stack empties is none of the release's.
+        empties_directory_buckets=plan.express is not None
+        and workload.express.removal == "delete"
+        and not workload.express.content_is_cache
+        and not workload.express.bucket_names,
         file_system_ids=(existing,) if plan.lustre is not None and existing is not None else (),
         # Whatever lies in a directory bucket is looked for in the lake under the same key.
         read_prefixes=[""] if plan.express else sorted({link.prefix for link in links if link.bucket is None}),

@@ -95,19 +95,24 @@ def removal_order(checkpoint: Checkpoint) -> tuple[FileEntry, ...]:
     What makes it complete goes first, so that a removal that is interrupted never leaves something that looks like a
     smaller, complete checkpoint.
     """
+    return tuple(sorted(checkpoint.files, key=lambda entry: (removal_rank(checkpoint, entry.path), entry.path)))
 
-    def rank(entry: FileEntry) -> tuple[int, str]:
-        name = entry.path.rpartition("/")[2]
-        own = entry.path[len(checkpoint.path) + 1 :]
-        if own in MARKERS or own in (TRAINER_STATE, ".metadata"):
-            return (0, entry.path)
-        if name in (".metadata", "metadata.json", "model_optim_rng.pt", "model_rng.pt") or name.endswith(
-            "_model_states.pt"
-        ):
-            return (1, entry.path)
-        return (2, entry.path)
 
-    return tuple(sorted(checkpoint.files, key=rank))
+LAST_REMOVED = 2
+"""Rank of files that are removed last: all that do not make a checkpoint complete."""
+
+
+def removal_rank(checkpoint: Checkpoint, path: str) -> int:
+    """Return when a file of a checkpoint may be removed: every one of a lower rank goes first."""
+    name = path.rpartition("/")[2]
+    own = path[len(checkpoint.path) + 1 :]
+    if own in MARKERS or own in (TRAINER_STATE, ".metadata"):
+        return 0
+    if name in (".metadata", "metadata.json", "model_optim_rng.pt", "model_rng.pt") or name.endswith(
+        "_model_states.pt"
+    ):
+        return 1
+    return LAST_REMOVED
 
 
 def _grow(files: Iterable[FileEntry]) -> tuple[Folder, list[FileEntry], int]:

@@ -10,11 +10,12 @@ from typing import Any
 from .. import places
 from ..aws import code_of
 from ..run_command import STORAGE_NODE, running_nodes
+from . import express_list
 from . import proof as proofs
 from .activity import NoMetricsError, activity
 from .context import Again, Context, Done, Refused, human, utc
 from .idle import not_idle
-from .stacks import PARTS, resources_of, stacks_of
+from .stacks import PARTS, removable, resources_of, stacks_of
 
 RUNNING = ("PENDING", "EXECUTING", "CANCELING")
 RUN_TAG = "training-storage:release"
@@ -381,6 +382,13 @@ def _given_proof(ctx: Context, stacks: dict[str, dict[str, Any]]) -> None:
                 "the release again, and confirm what it shows then"
             )
         ctx.state["manifest"] = index["run"]
+    if ctx.state.get("emptied") and (not found.removes or express_list.doubted(ctx, found.valid_from)):
+        if given is None:
+            return  # it is proven anew
+        raise Refused(
+            "the proof that was confirmed does not say what is removed from the directory buckets, or was found not to "
+            "hold when a release acted on it; run the release again, and confirm what it shows then"
+        )
     ctx.state.update(proven=True, valid_from=found.valid_from, proof=shown(found))
 
 

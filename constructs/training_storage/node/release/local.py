@@ -209,7 +209,7 @@ def _verified(ctx: Context, seen: dict[tuple[str, str], dict[str, Any]]) -> tupl
         return 0, 0
     from ..checkpoints import records
     from ..checkpoints.verification import verify_all
-    from .express import settings_of
+    from .express_survey import settings_of
 
     damaged: list[str] = []
     known = records.read_all(ctx.aws, ctx.lake, damaged=damaged)
@@ -240,7 +240,7 @@ def _refuse_lost(ctx: Context, nodes: list[str]) -> dict[str, dict[str, int]]:
         return {}  # no agent has run: nothing was ever seen
     from ..checkpoints.disks import told
     from ..checkpoints.parts import checkpoints, read_all
-    from .express import settings_of
+    from .express_survey import settings_of
 
     settings = settings_of(ctx)
     before = proofs.read(ctx.aws, ctx.lake, ctx.hot_tier_id)

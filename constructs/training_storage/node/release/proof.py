@@ -32,6 +32,9 @@ class Proof:
         manifest: Key of the index of the manifest; empty for an override.
         by: Who asked for an override, as an ARN; empty for a proof.
         reason: Why, in the words of whoever asked for an override; empty for a proof.
+        removes: What the release removes from directory buckets after the proof, so that their stack can go: the run
+            whose list names it, ``parts`` of the list, ``buckets``, ``objects``, ``bytes``, ``digest``. Empty where
+            nothing is removed.
     """
 
     kind: str
@@ -46,10 +49,11 @@ class Proof:
     manifest: str = ""
     by: str = ""
     reason: str = ""
+    removes: Mapping[str, Any] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain data for JSON."""
-        return asdict(self)
+        """Return plain data for JSON; ``removes`` only where something is removed."""
+        return {name: value for name, value in asdict(self).items() if name != "removes" or value}
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> Proof:

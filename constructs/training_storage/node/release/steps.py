@@ -14,7 +14,7 @@ from typing import Any, Callable
 
 from ..aws import Aws, code_of
 from ..run_command import passing
-from . import express, hold, local, lustre, proof
+from . import express_empty, express_proof, express_survey, hold, local, lustre, proof
 from .checks import preconditions, shown
 from .compare import WORKERS
 from .context import Again, Context, Done, Refused
@@ -31,6 +31,9 @@ DENIED = frozenset(
 )
 _HELD = ("lustre", "express")
 """Tiers whose agents leave them alone while a release looks; on local disks they are what uploads."""
+
+EMPTYING = "empty-hot"
+"""The step that only a release has which may remove objects from directory buckets."""
 
 _KEPT_OUT = frozenset({"since", "commands", "tries", "failures", "progress"})
 """What belongs to one step alone."""
@@ -50,7 +53,7 @@ def _survey(ctx: Context) -> None:
     if ctx.action == "check" and ctx.tier in ("gone", "kept"):
         ctx.state["message"] = ctx.state.get("note", "")
         raise Done
-    _per_tier(lustre=lustre.survey, express=express.survey, nvme=local.survey)(ctx)
+    _per_tier(lustre=lustre.survey, express=express_survey.survey, nvme=local.survey)(ctx)
 
 
 def _compare(ctx: Context) -> None:
@@ -58,7 +61,7 @@ def _compare(ctx: Context) -> None:
     if ctx.tier == "lustre":
         lustre.compare(ctx)
     elif ctx.tier == "express":
-        express.compare(ctx)
+        express_proof.compare(ctx)
         if ctx.proven:
             ctx.state.pop("scan", None)
 
@@ -75,7 +78,7 @@ def _prove(ctx: Context) -> None:
         )
         ctx.state["proof"] = shown(made)  # nothing is deleted that a guard would ask for it
     else:
-        _per_tier(lustre=lustre.prove, express=express.prove, nvme=local.prove)(ctx)
+        _per_tier(lustre=lustre.prove, express=express_proof.prove, nvme=local.prove)(ctx)
     if ctx.action == "prove":
         _node_off(ctx)
 
@@ -102,7 +105,7 @@ def _quiet_again(ctx: Context) -> None:
     if ctx.tier == "lustre":
         lustre.quiet_again(ctx)
     elif ctx.tier == "express":
-        express.quiet_again(ctx)
+        express_proof.quiet_again(ctx)
 
 
 def _delete_hot(ctx: Context) -> None:
@@ -117,7 +120,7 @@ STEPS: dict[str, Callable[[Context], None]] = {
     "preconditions": preconditions,
     "node": _per_tier(lustre=have_node),
     "survey": _survey,
-    "export": _per_tier(lustre=export_lustre, express=express.export, nvme=local.export),
+    "export": _per_tier(lustre=export_lustre, express=express_proof.export, nvme=local.export),
     "manifest": _per_tier(lustre=lustre.manifest),
     "compare": _compare,
     "quiet": _per_tier(lustre=lustre.quiet),
@@ -126,11 +129,12 @@ STEPS: dict[str, Callable[[Context], None]] = {
     "delete-monitoring": _delete_monitoring,
     "delete-compute": _delete_compute,
     "quiet-again": _quiet_again,
+    EMPTYING: express_empty.empty,
     "delete-hot": _delete_hot,
 }
 """Every step, in its order."""
 
-DELETING = ("delete-monitoring", "delete-compute", "quiet-again", "delete-hot")
+DELETING = ("delete-monitoring", "delete-compute", "quiet-again", EMPTYING, "delete-hot")
 """Steps that an action that deletes nothing never works."""
 
 LAST_OF = {"check": "survey", "prove": "storage-node-off", "release": "delete-hot"}
@@ -151,7 +155,8 @@ def run(
     Args:
         step: Its name, of ``STEPS``.
         event: The state that the step before returned; of the first the input: ``workload``, ``lake_bucket``,
-            ``action`` (``check``, ``prove``, ``release``), ``leave``, ``proof``, ``idle_hours``.
+            ``action`` (``check``, ``prove``, ``release``), ``leave``, ``proof``, ``idle_hours``, and ``empties``:
+            whether directory buckets that their stack deletes are emptied after the proof; left out, they are not.
         aws: Clients.
         clock: The time, in seconds since 1970.
         sleep: Waits seconds.

@@ -31,6 +31,7 @@ def handler(event: dict[str, Any], _context: Any) -> dict[str, Any]:
         _CLIENTS.append(connect())
     state = {**(event.get("input") or {}), **(event.get("state") or {})}
     state["workload"], state["lake_bucket"] = os.environ["WORKLOAD"], os.environ["LAKE_BUCKET"]
+    state["empties"] = os.environ.get("EMPTIES_DIRECTORY_BUCKETS") == "true"  # whatever the input says
     state.setdefault("action", "check")
     answer = run(event["step"], state, _CLIENTS[0])
     _LOG.info("%s: %s %s", event["step"], answer["status"], answer.get("refused") or answer.get("waiting_for") or "")
