@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import shlex
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.life.release_world import LAKE, NAME, TAGS, World, node_root
-from tests.life.waits import pass_waits
+from tests.life.commands import run_agent, said, sign_in, told
+from tests.life.release_world import LAKE, NAME, TAGS, World
 from training_storage.cli import checkpoints as command
-from training_storage.cli import main
-from training_storage.node import agent, calls
-from training_storage.operations import aws as operations_aws
+from training_storage.node import calls, places
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,22 +21,8 @@ class Nodes(World):
     """A run whose nodes have the real agent."""
 
     def _run(self, instance: str, text: str) -> tuple[int, str, str]:
-        words = shlex.split(text)[1:]
-        out, err = StringIO(), StringIO()
-        before = os.environ.get("TRAINING_STORAGE_INSTANCE_ID")
-        os.environ["TRAINING_STORAGE_INSTANCE_ID"] = instance
-        place = self.root / "etc/training-storage/agent.json"
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(json.dumps({**self.settings.to_dict(), "max_restore_s": self.max_restore_s}), encoding="utf-8")
-        try:
-            with node_root(self.root), redirect_stdout(out), redirect_stderr(err):
-                code = agent.main(words, aws=self.node_aws, sleep=self.aws.sleep)
-        finally:
-            if before is None:
-                del os.environ["TRAINING_STORAGE_INSTANCE_ID"]
-            else:
-                os.environ["TRAINING_STORAGE_INSTANCE_ID"] = before
-        return code, out.getvalue(), err.getvalue()
+        settings = {**self.settings.to_dict(), "max_restore_s": self.max_restore_s}
+        return run_agent(self.root, instance, text, settings, self.node_aws, self.aws.sleep)
 
     max_restore_s = 300.0
 
@@ -54,31 +34,8 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Nodes:
     for step in range(1, 8):
         made.checkpoint(step)
     made.checkpoint(9, complete=False)
-
-    class Session:
-        region_name = "us-east-1"
-
-        def client(self, service: str, **_given: Any) -> Any:
-            return made.aws(service)
-
-    pass_waits(monkeypatch, made.aws.sleep)
-    monkeypatch.setattr(operations_aws, "make_session", lambda _region, _profile: Session())
+    sign_in(monkeypatch, made.aws)
     return made
-
-
-def said(*arguments: str, code: int = 0) -> str:
-    out, err = StringIO(), StringIO()
-    with redirect_stdout(out), redirect_stderr(err):
-        ended = main(["checkpoints", *arguments])
-    assert ended == code, out.getvalue() + err.getvalue()
-    return out.getvalue() + (err.getvalue() if code else "")
-
-
-def told(*arguments: str, code: int = 0) -> Any:
-    out = StringIO()
-    with redirect_stdout(out):
-        assert main(["checkpoints", *arguments, "--format", "json"]) == code, out.getvalue()
-    return json.loads(out.getvalue())
 
 
 def test_every_action_of_the_help_is_done_by_something() -> None:
@@ -145,11 +102,62 @@ def test_without_a_node_the_last_look_is_shown_and_nothing_is_done(run: Nodes) -
     run.aws.machines.group(f"{NAME}-fleet", TAGS, 0, 8)
     found = told("list", NAME)
     assert found["live"] is False
-    assert "its fleet is at zero" in found["why_not_live"]
+    assert found["why_not_live"].startswith("no node was asked: no node of run is running: its fleet is at zero")
     assert len(found["hot"]) == 8
     assert len(found["lake"]) == 2
     assert "fix: start the storage node" in said("prune", NAME, code=1)
     assert "everything is as it was verified" in said("verify", NAME)  # needs no node
+
+
+def test_a_node_that_was_asked_and_could_not_look_is_named(run: Nodes) -> None:
+    said("promote", NAME)
+    run.settings = run.settings.from_dict({**run.settings.to_dict(), "policy": None})
+    text = said("list", NAME)
+    assert "gave no answer: run has no checkpoint policy" in text
+    assert "no node was asked" not in text
+
+
+def test_a_drill_in_which_a_node_reads_nothing_is_no_restore_time(run: Nodes) -> None:
+    """Its share was read by nobody, so that the other's time says nothing."""
+    said("promote", NAME)
+    run_ = run.aws.machines.run
+    nodes: list[str] = []
+
+    def loses_one(instance: str, text: str) -> tuple[int, str, str]:
+        if nodes and instance not in nodes:
+            for key in run.aws.s3.content(LAKE, places.RECORDS):
+                run.aws.s3.delete_object(Bucket=LAKE, Key=key)
+        nodes.append(instance)
+        return run_(instance, text)
+
+    run.aws.machines.run = loses_one
+    found = told("restore-drill", NAME)
+    assert [each["source"] for each in found["drills"]] == ["hot"]
+    assert found["skipped"] == ["lake: no checkpoint was promoted to the lake yet"]
+
+
+def test_nodes_that_read_different_checkpoints_make_no_restore_time(run: Nodes) -> None:
+    run_ = run.aws.machines.run
+    nodes: list[str] = []
+
+    def saves_between(instance: str, text: str) -> tuple[int, str, str]:
+        if nodes and instance not in nodes:
+            run.checkpoint(20)
+        nodes.append(instance)
+        return run_(instance, text)
+
+    run.aws.machines.run = saves_between
+    text = said("restore-drill", NAME, "--source", "hot", code=1)
+    assert "nodes read different checkpoints (run1/step-20, run1/step-7)" in text
+    assert run.aws.cloudwatch.put == []
+    run.aws.machines.run = run_
+    assert told("restore-drill", NAME, "--source", "hot")["drills"][0]["checkpoint"] == "run1/step-20"
+
+
+def test_a_record_that_cannot_be_read_stops_no_drill(run: Nodes) -> None:
+    said("promote", NAME)
+    run.aws.s3.put_object(Bucket=LAKE, Key=f"{places.RECORDS}run1/step-1@0123456789abcdef.jsonl", Body=b"{")
+    assert {each["source"] for each in told("restore-drill", NAME)["drills"]} == {"hot", "lake"}
 
 
 def test_the_drill_reads_every_byte_on_all_nodes_and_holds_it_against_the_file(run: Nodes) -> None:
@@ -163,12 +171,13 @@ def test_the_drill_reads_every_byte_on_all_nodes_and_holds_it_against_the_file(r
     assert drills["lake"]["bytes"] == sizes[6]
     assert drills["lake"]["reader"] == "s3"
     assert drills["hot"]["nodes"] == 2
-    assert all(each["in_time"] and set(each["metrics"].values()) == {"emitted"} for each in drills.values())
+    assert all(each["in_time"] for each in drills.values())
+    # The slowest node's time, once, by the node that was done last.
+    assert all(sorted(each["metrics"].values()) == ["emitted", "left to the last node"] for each in drills.values())
     emitted = [data for put in run.aws.cloudwatch.put for data in put["MetricData"]]
-    assert {(each["MetricName"], each["Dimensions"][1]["Value"]) for each in emitted} == {
-        ("RestoreTime", "hot"),
-        ("RestoreTime", "lake"),
-    }
+    assert [(each["MetricName"], each["Dimensions"][1]["Value"], each["Value"]) for each in emitted] == [
+        ("RestoreTime", source, drills[source]["seconds"]) for source in ("hot", "lake")
+    ]
 
 
 def test_a_restore_that_takes_too_long_is_an_exit_code(run: Nodes) -> None:

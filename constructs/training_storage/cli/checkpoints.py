@@ -21,7 +21,7 @@ An agent on one node promotes and prunes checkpoints by the policy of the worklo
 commands show what it sees and do the same by hand. A checkpoint that is half-written is never promoted and
 never counted; nothing is pruned that has to be in the lake and is not proven to be there. Interrupting is
 safe: nodes go on, and the same command joins them again. Exit code 1: something is wrong or was refused, a
-restore takes longer than the workload file allows, or another interval would pay.
+restore takes longer than the workload file allows or lacks a part, or another interval would pay.
 """
 EXAMPLE = """\
 examples: training-storage checkpoints list llama3-70b
@@ -180,7 +180,7 @@ def _drill(arguments: argparse.Namespace, aws: Aws, lake: str) -> int:
             on_look=report.look,
         )
     _print(arguments, drills_as_dict(drills, skipped), drills_as_text(drills, skipped, arguments.name))
-    return 1 if any(each.in_time is False for each in drills) else 0
+    return 1 if any(each.in_time is False or each.missing for each in drills) else 0
 
 
 def _advise(arguments: argparse.Namespace, aws: Aws, lake: str) -> int:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from training_storage.node.checkpoints.records import described
+from training_storage.node.drill import EMITTED, LEFT
 from training_storage.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def listing_as_text(found: Listing, name: str) -> str:
     lines = []
     if not found.live:
         seen = f"as {found.seen_by} saw it at {_moment(found.seen_at)}" if found.seen_at else "never seen by an agent"
-        lines.append(f"hot tier: {seen}; no node was asked: {found.why_not_live}")
+        lines.append(f"hot tier: {seen}; {found.why_not_live}")
     else:
         lines.append(f"hot tier: {_count(len(found.hot), 'checkpoint')}, as {found.seen_by} sees it")
     if found.hot:
@@ -183,9 +184,14 @@ def drills_as_text(drills: Sequence[Drill], skipped: Sequence[str], name: str) -
             f"{each.source}: {each.checkpoint}, {format_bytes(each.size)}, read by {_count(each.nodes, 'node')}"
             f"{readers} as {each.reader}: {format_seconds(each.seconds)} at {each.mb_per_s:,.0f} MB/s"
         )
-        if each.max_restore_s is not None:
+        if each.in_time is not None and each.max_restore_s is not None:
             word = "in time" if each.in_time else "TOO LONG"
             lines.append(f"  {word}: the workload file allows {format_seconds(each.max_restore_s)}")
+        lines += [
+            f"  MISSING: {_count(part['files'], 'file')} of it, {format_bytes(part['bytes'])}, on local disks of "
+            f"{part['node']}, which did not read; fix: drill on all nodes, and see whether that one is online"
+            for part in each.missing
+        ]
         if each.from_memory:
             lines.append(
                 f"  warning: {format_bytes(each.cached_bytes or 0)} came from the page cache of the nodes: their "
@@ -194,7 +200,8 @@ def drills_as_text(drills: Sequence[Drill], skipped: Sequence[str], name: str) -
             )
         elif each.cached_bytes is None and each.reader != "s3":
             lines.append("  note: these nodes cannot say how much came from their page cache")
-        lines += [f"  metric of {node}: {text}" for node, text in sorted(each.metrics.items()) if text != "emitted"]
+        told = {node: text for node, text in each.metrics.items() if text not in (EMITTED, LEFT)}
+        lines += [f"  metric of {node}: {text}" for node, text in sorted(told.items())]
     lines += [f"not read: {each}" for each in skipped]
     if not drills:
         lines.append(f"{name}: nothing was read")
@@ -220,6 +227,7 @@ def drills_as_dict(drills: Sequence[Drill], skipped: Sequence[str]) -> dict[str,
                 "max_restore_s": each.max_restore_s,
                 "in_time": each.in_time,
                 "metrics": each.metrics,
+                "missing": list(each.missing),
             }
             for each in drills
         ],

@@ -8,20 +8,22 @@ from __future__ import annotations
 
 import ctypes
 import ctypes.util
+import json
 import mmap
 import os
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable
 
 from . import places
-from .aws import Aws
+from .aws import TAKEN, Aws, code_of
+from .checkpoints import lake
 from .checkpoints.model import RecordedFile
-from .roots import rooted
+from .roots import instance_id, rooted
 from .settings import Settings
 
 PIECE = 64 * 2**20
@@ -278,8 +280,69 @@ def files_of_record(files: Iterable[RecordedFile], prefix: str) -> list[tuple[st
     return [(prefix + each.path, each.size) for each in files]
 
 
+EMITTED = "emitted"
+LEFT = "left to the last node"
+
+
+def emit_slowest(
+    aws: Aws, settings: Settings, source: str, told: Mapping[str, Any], *, command_id: str, nodes: Sequence[str]
+) -> str:
+    """Emit the restore time, once: the slowest node's, by the node that is done last.
+
+    Nobody trains before the last rank has its state. Each node leaves its time beside its answer; whoever then sees
+    that of all nodes is the last one.
+
+    Args:
+        aws: Clients.
+        settings: The node's settings.
+        source: ``hot`` or ``lake``.
+        told: What this node read: ``fingerprint``, ``seconds`` and ``missing``.
+        command_id: Id of the command that asked all nodes; empty: this one alone.
+        nodes: All of them.
+
+    Returns:
+        ``emitted``, ``left to the last node``, or why not: a metric that is refused is no reason to throw the
+        measurement away.
+    """
+    if told["missing"]:
+        return "not emitted: a part of the checkpoint was not read"
+    try:
+        seconds = float(told["seconds"])
+        if command_id and len(nodes) > 1:
+            times = _times(aws, settings.lake_bucket, f"{places.ANSWERS}{command_id}/drill-{source}", told, nodes)
+            if times is None:
+                return LEFT
+            if {each["fingerprint"] for each in times} != {told["fingerprint"]}:
+                return "not emitted: nodes read different checkpoints"
+            seconds = max(float(each["seconds"]) for each in times)
+        emit(aws, settings, source, seconds)
+    except Exception as error:
+        return f"not emitted: {error}"
+    return EMITTED
+
+
+def _times(
+    aws: Aws, bucket: str, base: str, told: Mapping[str, Any], nodes: Sequence[str]
+) -> list[dict[str, Any]] | None:
+    """Leave this node's time, and return those of all where this is the node that emits; None where it is not."""
+    s3 = aws("s3")
+    mine = {"seconds": told["seconds"], "fingerprint": told["fingerprint"]}
+    s3.put_object(Bucket=bucket, Key=f"{base}/{instance_id()}.json", Body=json.dumps(mine).encode())
+    keys = [f"{base}/{node}.json" for node in nodes]
+    if not lake.listing(aws, bucket, f"{base}/").keys() >= set(keys):
+        return None
+    times = lake.in_parallel(lambda key: json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read()), keys)
+    try:  # two that are done in the same moment both see all, and so does one that gets the command twice
+        s3.put_object(Bucket=bucket, Key=f"{base}/emitted", Body=b"", IfNoneMatch="*")
+    except Exception as error:
+        if code_of(error) in TAKEN:
+            return None
+        raise
+    return times
+
+
 def emit(aws: Aws, settings: Settings, source: str, seconds: float) -> None:
-    """Emit this node's time as a metric; the longest of all nodes is the restore time.
+    """Emit a restore time.
 
     Args:
         aws: Clients.
@@ -304,8 +367,3 @@ def emit(aws: Aws, settings: Settings, source: str, seconds: float) -> None:
             }
         ],
     )
-
-
-def hidden(path: str) -> bool:
-    """Return whether a path below the checkpoint root is one of ours."""
-    return any(part.startswith(places.HIDDEN) for part in path.split("/"))

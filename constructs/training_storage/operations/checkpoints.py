@@ -82,15 +82,17 @@ class Drill:
         source: ``hot`` or ``lake``.
         checkpoint: What was read.
         size: Bytes of it.
-        reader: ``files``, ``mountpoint`` or ``s3``.
+        reader: ``files``, ``mountpoint`` or ``s3``; several with commas where nodes differ.
         nodes: Nodes that read.
-        readers: Replicas that each read the whole.
+        readers: Replicas that each read the whole; 1 on local disks, where each node reads its own part.
         bytes: Bytes read by all nodes.
         seconds: The slowest node: nobody trains before the last rank has its state.
         cached_bytes: Bytes that came from the page cache of nodes; None where no node could tell.
         from_memory: Whether a node measured its memory and not the storage.
         max_restore_s: What the workload file allows; None where it says nothing.
         metrics: What became of the metric, by node.
+        missing: Parts on local disks of nodes that did not read, each with ``node``, ``files`` and ``bytes``: a restart
+            without those nodes has no whole checkpoint.
     """
 
     source: str
@@ -105,6 +107,7 @@ class Drill:
     from_memory: bool
     max_restore_s: float | None
     metrics: dict[str, str]
+    missing: tuple[dict[str, Any], ...] = ()
 
     @property
     def mb_per_s(self) -> float:
@@ -113,8 +116,8 @@ class Drill:
 
     @property
     def in_time(self) -> bool | None:
-        """Whether a restart may take so long; None where nothing says how long."""
-        return None if self.max_restore_s is None else self.seconds <= self.max_restore_s
+        """Whether a restart may take so long; None where nothing says how long, or where parts were not read."""
+        return None if self.max_restore_s is None or self.missing else self.seconds <= self.max_restore_s
 
 
 def last_status(aws: Aws, lake_bucket: str, name: str) -> dict[str, Any] | None:
@@ -180,9 +183,10 @@ def list_checkpoints(
             aws, name, lake_bucket, ["list"], nodes=lambda: choose_nodes(aws, name, 1),
             on_start=on_start, on_look=on_look, sleep=sleep, clock=clock,
         )  # fmt: skip
-        answer, why = run.answers[0].answer, run.answers[0].message
+        answer = run.answers[0].answer
+        why = f"{run.instance_ids[0]} gave no answer: {run.answers[0].message or run.answers[0].state}"
     except RefusedError as refused:
-        answer, why = None, str(refused)
+        answer, why = None, f"no node was asked: {refused}"
     if answer is not None:
         return Listing(
             seen_at=clock(),
@@ -311,7 +315,7 @@ def restore_drill(
         One drill a side, and what was not read and why.
 
     Raises:
-        RefusedError: No node takes commands, or none of them could read.
+        RefusedError: No node takes commands, or nothing was read by all of them.
         AwsError: AWS refused or failed, on a node too.
     """
     argv = ["drill", "--source", source, *(["--path", path] if path else [])]
@@ -323,8 +327,20 @@ def restore_drill(
     require_answers(run, name)
     answers = {each.instance_id: each.answer for each in run.answers if each.answer is not None}
     skipped = sorted({f"{side}: {why}" for one in answers.values() for side, why in one["skipped"].items()})
-    sides = [side for side in ("hot", "lake") if any(side in one["readings"] for one in answers.values())]
-    return tuple(_sum_up(side, answers) for side in sides), tuple(skipped)
+    drills = []
+    for side in ("hot", "lake"):
+        read = {node: one["readings"][side] for node, one in answers.items() if side in one["readings"]}
+        # The share of a node that could not read was read by nobody: the others' time is no restore time.
+        if not read or len(read) < len(answers):
+            continue
+        if len({(each["checkpoint"], each.get("fingerprint")) for each in read.values()}) > 1:
+            names = ", ".join(sorted({str(each["checkpoint"]) for each in read.values()}))
+            skipped.append(f"{side}: nodes read different checkpoints ({names}): one came meanwhile; fix: --path")
+            continue
+        drills.append(_sum_up(side, read, next(iter(answers.values()))))
+    if not drills:
+        raise RefusedError("; ".join(skipped))
+    return tuple(drills), tuple(skipped)
 
 
 def require_answers(run: NodeRun, name: str) -> None:
@@ -345,22 +361,22 @@ def require_answers(run: NodeRun, name: str) -> None:
             )
 
 
-def _sum_up(side: str, answers: dict[str, dict[str, Any]]) -> Drill:
-    whole = {node: one["readings"][side] for node, one in answers.items() if side in one["readings"]}
-    first = next(iter(whole.values()))
-    about = next(iter(answers.values()))
-    cached = [each["cached_bytes"] for each in whole.values() if each["cached_bytes"] is not None]
+def _sum_up(side: str, read: dict[str, dict[str, Any]], about: dict[str, Any]) -> Drill:
+    first = next(iter(read.values()))
+    cached = [each["cached_bytes"] for each in read.values() if each["cached_bytes"] is not None]
+    missing = {part["node"]: part for each in read.values() for part in each.get("missing", ())}
     return Drill(
         source=side,
         checkpoint=first["checkpoint"],
         size=first["size"],
-        reader=first["reader"],
-        nodes=len(whole),
-        readers=about["restore_readers"],
-        bytes=sum(each["bytes"] for each in whole.values()),
-        seconds=max(each["seconds"] for each in whole.values()),
+        reader=", ".join(sorted({each["reader"] for each in read.values()})),
+        nodes=len(read),
+        readers=first.get("readers", about["restore_readers"]),
+        bytes=sum(each["bytes"] for each in read.values()),
+        seconds=max(each["seconds"] for each in read.values()),
         cached_bytes=sum(cached) if cached else None,
-        from_memory=any(each["from_memory"] for each in whole.values()),
+        from_memory=any(each["from_memory"] for each in read.values()),
         max_restore_s=about["max_restore_s"],
-        metrics={node: each["metric"] for node, each in whole.items()},
+        metrics={node: each["metric"] for node, each in read.items()},
+        missing=tuple(missing[node] for node in sorted(missing)),
     )
