@@ -81,6 +81,8 @@ def test_the_schedule_may_do_one_thing_on_one_file_system(stack: cdk.Stack) -> N
     [
         ({"unused_for": cdk.Duration.hours(30)}, "whole days"),
         ({"unused_for": 7}, "a Duration"),
+        # Taken for no days at all it would release everything.
+        ({"unused_for": cdk.Duration.days(cdk.Token.as_number({"Ref": "Days"}))}, "known at synth"),
         ({"paths": []}, "1 to 100"),
         ({"paths": [f"/{number}" for number in range(101)]}, "1 to 100"),
         ({"workload": "No Name"}, "not the name of a workload"),

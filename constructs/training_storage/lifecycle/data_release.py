@@ -17,7 +17,7 @@ from training_storage._arguments import DURATION, LISTED_TEXTS, NUMBER, TEXT, Ki
 from training_storage._tokens import concrete, is_concrete
 from training_storage.errors import Problem, ValidationError
 from training_storage.lifecycle._machines import make_machine
-from training_storage.lifecycle._names import name_problems
+from training_storage.lifecycle._names import at_deploy, name_problems, whole_units
 from training_storage.lifecycle._schedules import make_schedule
 from training_storage.tiers import ImportedLustreFileSystem, LustreFileSystem
 from training_storage.units import GIB
@@ -74,20 +74,10 @@ class DataReleaseSchedule(Construct):
     ) -> None:
         where = f"{scope.node.path}/{construct_id}".lstrip("/")
         problems = _wrong_kinds(workload, file_system, paths, {"unused_for": (unused_for, DURATION)})
-        days = 0
-        if DURATION.fits(unused_for) and not unused_for.is_unresolved():
-            seconds = unused_for.to_seconds()
-            days = int(seconds // 86_400)
-            if seconds % 86_400:
-                problems.append(
-                    Problem(
-                        what="not whole days",
-                        path="unused_for",
-                        value=str(unused_for.to_human_string()),
-                        allowed="whole days, 0 or more: FSx counts no shorter time",
-                        fix=f"cdk.Duration.days({days + 1})",
-                    )
-                )
+        days, wrong = whole_units(
+            unused_for, "unused_for", unit="days", seconds=86_400, least=0, why="FSx counts no shorter time"
+        )
+        problems += wrong
         if problems:
             raise ValidationError(problems, where=where)
         super().__init__(scope, construct_id)
@@ -164,11 +154,7 @@ class FreeSpaceRelease(Construct):
         for path, (value, _) in numbers.items():
             if NUMBER.fits(value) and not is_concrete(value):
                 problems.append(
-                    Problem(
-                        what="only known at deploy",
-                        path=path,
-                        allowed="a number that is known at synth: the alarm's threshold is worked out of it",
-                    )
+                    at_deploy(path, "a number that is known at synth: the alarm's threshold is worked out of it")
                 )
         if problems:
             raise ValidationError(problems, where=where)

@@ -7,13 +7,12 @@ from typing import Final
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from training_storage import _nag
 from training_storage._arguments import TEXT, Kind, misfits, optional
-from training_storage._node_code import RUNTIME, node_code
+from training_storage._node_code import node_function
 from training_storage.errors import Problem, ValidationError
 from training_storage.lifecycle._names import LAKE, name_problems
 from training_storage.lifecycle._waits import wait_for_policy
@@ -102,13 +101,10 @@ class ReleaseGuard(Construct):
         )
         self.log_group.grant_write(role)
         self._let_look(role, file_system, data_lake)
-        self.function: Final = lambda_.Function(
+        self.function: Final = node_function(
             self,
-            "Function",
+            name="release_guard",
             description=description,
-            runtime=RUNTIME,
-            handler="node.functions.release_guard.index.handler",
-            code=node_code(),
             role=role,
             log_group=self.log_group,
             timeout=_LONGEST_RUN,

@@ -9,14 +9,13 @@ import aws_cdk as cdk
 import jsii
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from training_storage import _nag
 from training_storage._arguments import FLAG, LISTED_TEXTS, TEXT, Kind, has, misfits
-from training_storage._node_code import RUNTIME, node_code
+from training_storage._node_code import node_function
 from training_storage.errors import Problem, ValidationError
 from training_storage.lifecycle._machines import make_machine
 from training_storage.lifecycle._names import LAKE, name_problems
@@ -145,13 +144,10 @@ class ReleaseMachine(Construct):
             )
         for key in decryption_keys:
             self._allow(["kms:Decrypt"], key.key_arn)
-        self.function: Final = lambda_.Function(
+        self.function: Final = node_function(
             self,
-            "Function",
+            name="release",
             description=description,
-            runtime=RUNTIME,
-            handler="node.functions.release.index.handler",
-            code=node_code(),
             role=self._role,
             log_group=log_group,
             timeout=_LONGEST_STEP,

@@ -13,11 +13,11 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from training_storage._arguments import DURATION, LISTED_TEXTS, MOMENT, TEXT, misfits, optional
-from training_storage._node_code import RUNTIME, node_code
+from training_storage._node_code import node_function
 from training_storage._tokens import concrete
 from training_storage.errors import Problem, ValidationError
 from training_storage.lifecycle._machines import make_machine
-from training_storage.lifecycle._names import LAKE, name_problems
+from training_storage.lifecycle._names import LAKE, name_problems, whole_units
 from training_storage.lifecycle._release_rights import allow_commands
 from training_storage.lifecycle._schedules import make_schedule
 from training_storage.lifecycle._step_states import machine_of, step_states
@@ -71,22 +71,10 @@ class IdleRelease(Construct):
             }
         )
         problems += name_problems(workload)
-        hours = 0
-        if DURATION.fits(idle_for) and not idle_for.is_unresolved():
-            seconds = idle_for.to_seconds()
-            hours = int(seconds // 3600)
-            if hours < 1 or seconds % 3600:
-                problems.append(
-                    Problem(
-                        what="not whole hours",
-                        path="idle_for",
-                        value=str(idle_for.to_human_string()),
-                        allowed="whole hours, 1 or more: the schedule looks once an hour",
-                        fix=f"cdk.Duration.hours({hours + 1})",
-                    )
-                )
-        elif DURATION.fits(idle_for):
-            problems.append(_at_deploy("idle_for", "a Duration that is known at synth"))
+        hours, wrong = whole_units(
+            idle_for, "idle_for", unit="hours", seconds=3600, least=1, why="the schedule looks once an hour"
+        )
+        problems += wrong
         if problems:
             raise ValidationError(problems, where=f"{scope.node.path}/{construct_id}".lstrip("/"))
         super().__init__(scope, construct_id)
@@ -230,13 +218,10 @@ class PreloadSchedule(Construct):
         # Without the right to list the whole bucket, S3 answers 403 and not 404 for an object that is not there.
         role.add_to_principal_policy(iam.PolicyStatement(actions=["s3:ListBucket"], resources=[data_lake.bucket_arn]))
         data_lake.grant_read_write(role, prefix=places.ROOT)
-        function = lambda_.Function(
+        function = node_function(
             self,
-            "Function",
+            name="preload",
             description=description,
-            runtime=RUNTIME,
-            handler="node.functions.preload.index.handler",
-            code=node_code(),
             role=role,
             log_group=log_group,
             timeout=_LONGEST_STEP,
@@ -245,7 +230,3 @@ class PreloadSchedule(Construct):
         )
         wait_for_policy(function, role)
         return function
-
-
-def _at_deploy(path: str, allowed: str) -> Problem:
-    return Problem(what="only known at deploy", path=path, allowed=allowed)

@@ -8,19 +8,21 @@ Aws = Callable[[str], Any]
 """``aws("s3")`` returns a boto3 client. Calls on it raise botocore's ``ClientError`` and ``BotoCoreError``."""
 
 
-def connect(region: str | None = None) -> Aws:
+def connect(region: str | None = None, *, tries: int = 8, read_s: float = 60) -> Aws:
     """Return clients of the caller's own account and role, each made once.
 
     Args:
         region: Region. Left out: that of the environment.
+        tries: How often a call is made at most.
+        read_s: Seconds that an answer is waited for.
     """
     import boto3
     from botocore.config import Config
 
     config = Config(
-        retries={"mode": "adaptive", "max_attempts": 8},
-        connect_timeout=10,
-        read_timeout=60,
+        retries={"mode": "adaptive", "total_max_attempts": tries},
+        connect_timeout=min(10, read_s),
+        read_timeout=read_s,
         max_pool_connections=64,
         user_agent_extra="training-storage",
     )

@@ -6,11 +6,10 @@ from typing import Final
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
-from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from constructs import Construct
 
-from training_storage._node_code import RUNTIME, node_code
+from training_storage._node_code import node_function
 from training_storage.tiers._directory_bucket import DirectoryBucketBase
 
 _LONGEST_RUN: Final = cdk.Duration.minutes(15)
@@ -40,13 +39,10 @@ class Emptying(Construct):
         role.add_to_policy(
             iam.PolicyStatement(actions=["cloudformation:DescribeStacks"], resources=[cdk.Stack.of(self).stack_id])
         )
-        function = lambda_.Function(
+        function = node_function(
             self,
-            "Function",
+            name="empty_directory_bucket",
             description="Empties a directory bucket before it is deleted",
-            runtime=RUNTIME,
-            handler="node.functions.empty_directory_bucket.index.handler",
-            code=node_code(),
             role=role,
             log_group=log_group,
             timeout=_LONGEST_RUN,

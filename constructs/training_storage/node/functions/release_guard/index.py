@@ -26,6 +26,10 @@ NEVER_STOOD = "never-stood"
 RIGHTS_S = 90
 """How long rights that were given a moment ago are waited for: IAM takes its time to tell every service."""
 
+TRIES, READ_S = 3, 5
+"""A call that hangs takes half a minute with all its tries: Lambda ends the function after ten minutes, and then nobody
+answers CloudFormation."""
+
 _LOG = logging.getLogger("release_guard")
 _LOG.setLevel(logging.INFO)
 
@@ -49,7 +53,7 @@ def handler(
     """
     physical_id = event.get("PhysicalResourceId") or event.get("LogicalResourceId")
     try:
-        status, reason = _outcome(event, aws or connect(), clock, sleep)
+        status, reason = _outcome(event, aws or connect(tries=TRIES, read_s=READ_S), clock, sleep)
     except Exception as error:  # whatever it is: without an answer CloudFormation waits for an hour
         _LOG.exception("failed")
         status, reason = "FAILED", f"nothing is deleted: {type(error).__name__}: {error}"
