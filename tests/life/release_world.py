@@ -28,6 +28,60 @@ LAKE = "lake"
 TAGS = {"training-storage:workload": NAME}
 
 
+def drive(
+    made: FakeAws,
+    workload: str,
+    action: str,
+    *,
+    aws: Any = None,
+    before: Callable[[str], None] = lambda _step: None,
+    tries: int = 1,
+    waits: list[str] | None = None,
+    **given: Any,
+) -> dict[str, Any]:
+    """Drive the steps of a release as the state machine does, and return the state that they end in.
+
+    Args:
+        made: The cloud, with its clock.
+        workload: The workload's name.
+        action: What is asked for.
+        aws: Clients of the steps. Left out: the cloud's own.
+        before: Called before each step.
+        tries: How often a step that fails is worked.
+        waits: Takes what is said of each wait.
+        given: The rest of the input.
+
+    Raises:
+        Exception: A step failed more often than that.
+    """
+    state: dict[str, Any] = {"workload": workload, "lake_bucket": LAKE, "action": action, **given}
+    for step in STEPS:
+        before(step)
+        for _ in range(1000):
+            state = _tried(step, state, made, aws or made, tries)
+            if state["status"] != "again":
+                break
+            if waits is not None:
+                waits.append(state["waiting_for"])
+            made.sleep(state["wait"])
+        else:
+            raise AssertionError(f"{step} never ends: {state}")
+        if state["status"] != "next":
+            return state
+    return state
+
+
+def _tried(step: str, state: dict[str, Any], made: FakeAws, aws: Any, tries: int) -> dict[str, Any]:
+    for number in range(tries):
+        try:
+            return run(step, state, aws, made.clock, made.sleep, workers=1)
+        except Exception:
+            if number == tries - 1:
+                raise
+            made.sleep(15)
+    raise AssertionError
+
+
 class World:
     """A deployed run on Lustre.
 
@@ -185,30 +239,7 @@ class World:
         Raises:
             Exception: A step failed more often than the state machine tries.
         """
-        state: dict[str, Any] = {"workload": NAME, "lake_bucket": LAKE, "action": action, **given}
-        for step in STEPS:
-            before(step)
-            for _ in range(1000):
-                state = self._tried(step, state, aws or self.aws, tries)
-                if state["status"] != "again":
-                    break
-                self.waits.append(state["waiting_for"])
-                self.aws.sleep(state["wait"])
-            else:
-                raise AssertionError(f"{step} never ends: {state}")
-            if state["status"] != "next":
-                return state
-        return state
-
-    def _tried(self, step: str, state: dict[str, Any], aws: Any, tries: int) -> dict[str, Any]:
-        for number in range(tries):
-            try:
-                return run(step, state, aws, self.aws.clock, self.aws.sleep, workers=1)
-            except Exception:
-                if number == tries - 1:
-                    raise
-                self.aws.sleep(15)
-        raise AssertionError
+        return drive(self.aws, NAME, action, aws=aws, before=before, tries=tries, waits=self.waits, **given)
 
     def kept(self) -> set[str]:
         """Return the files that the policy of this world wants in the lake, of those that ``fill`` writes."""

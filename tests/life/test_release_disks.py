@@ -12,13 +12,13 @@ import pytest
 
 from tests.life.actions import LAKE, World
 from tests.life.faults import Fault, Faulty, Killed
+from tests.life.release_world import drive
 from training_storage.node import agent, places
 from training_storage.node.checkpoints.run_once import run_once
 from training_storage.node.checkpoints.tree import LocalTree
 from training_storage.node.commands import _tier, flush
 from training_storage.node.errors import Failure
 from training_storage.node.release import proof as proofs
-from training_storage.node.release.steps import STEPS, run
 
 NAME = "training"
 TAGS = {"training-storage:workload": NAME}
@@ -116,17 +116,7 @@ class Disks(World):
 
     def release(self, action: str = "release", before: Any = lambda _step: None, **given: Any) -> dict[str, Any]:
         """Drive the steps."""
-        state: dict[str, Any] = {"workload": NAME, "lake_bucket": LAKE, "action": action, **given}
-        for step in STEPS:
-            before(step)
-            while True:
-                state = run(step, state, self.aws, self.aws.clock, self.aws.sleep, workers=1)
-                if state["status"] != "again":
-                    break
-                self.aws.sleep(state["wait"])
-            if state["status"] != "next":
-                return state
-        return state
+        return drive(self.aws, NAME, action, before=before, **given)
 
     @property
     def stands(self) -> bool:

@@ -9,14 +9,13 @@ import pytest
 
 from tests.life.fake_aws import FakeAws
 from tests.life.fake_s3 import moment
-from tests.life.release_world import LAKE, NAME, TAGS
+from tests.life.release_world import LAKE, NAME, TAGS, drive
 from training_storage.node import places
 from training_storage.node.checkpoints import records
 from training_storage.node.checkpoints.model import Record, RecordedFile
 from training_storage.node.checkpoints.run_once import run_once
 from training_storage.node.checkpoints.tree import BucketTree
 from training_storage.node.release import proof as proofs
-from training_storage.node.release.steps import STEPS, run
 from training_storage.node.settings import Settings
 from training_storage.node.sharding import bucket_index
 
@@ -93,17 +92,7 @@ class Tier:
 
     def release(self, action: str = "release", before: Any = lambda _step: None, **given: Any) -> dict[str, Any]:
         """Drive the steps."""
-        state: dict[str, Any] = {"workload": NAME, "lake_bucket": LAKE, "action": action, **given}
-        for step in STEPS:
-            before(step)
-            while True:
-                state = run(step, state, self.aws, self.aws.clock, self.aws.sleep, workers=1)
-                if state["status"] != "again":
-                    break
-                self.aws.sleep(state["wait"])
-            if state["status"] != "next":
-                return state
-        return state
+        return drive(self.aws, NAME, action, before=before, **given)
 
 
 def test_directory_buckets_go_when_the_lake_holds_what_they_must_leave() -> None:
