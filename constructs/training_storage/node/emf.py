@@ -36,6 +36,7 @@ def record(
     *,
     timestamp_s: float,
     properties: Mapping[str, Any] | None = None,
+    only: Sequence[tuple[str, ...]] | None = None,
 ) -> dict[str, Any]:
     """Return one record; metrics of one set of dimensions stand in one directive, so that none is counted twice.
 
@@ -46,6 +47,7 @@ def record(
         dimensions: Value by name of dimension; empty ones count as missing.
         timestamp_s: End of the interval, seconds since 1970.
         properties: What else the log event holds; it makes no metric and costs none.
+        only: Sets of dimensions to keep to. Left out: all that ``dimensions`` has the values of.
 
     Raises:
         KeyError: A name is not in ``OURS``.
@@ -54,7 +56,9 @@ def record(
     kept = {name: clean for name, value in values.items() if (clean := _finite(value)) is not None}
     by_sets: dict[tuple[tuple[str, ...], ...], list[str]] = {}
     for name in kept:
-        sets = tuple(each for each in OURS[name].dimensions if given.keys() >= set(each))
+        sets = tuple(
+            each for each in OURS[name].dimensions if given.keys() >= set(each) and (only is None or each in only)
+        )
         if sets:
             by_sets.setdefault(sets, []).append(name)
     return {

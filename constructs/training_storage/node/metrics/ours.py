@@ -61,7 +61,7 @@ OURS: dict[str, Metric] = dict(
             "StorageReadBytes",
             "Bytes",
             "Sum",
-            "bytes that this node got from storage, not from its page cache",
+            "bytes that this node got from storage, not from its page cache; local NVMe in Kind alone",
             (*_NODES, KIND),
         ),
         _collector("StorageWriteBytes", "Bytes", "Sum", "bytes that this node sent to storage", (*_NODES, KIND)),
@@ -75,6 +75,19 @@ OURS: dict[str, Metric] = dict(
         _collector("EfaBytes", "Bytes", "Sum", "bytes to and from the file servers over EFA"),
         _collector("TcpBytes", "Bytes", "Sum", "bytes to and from the file servers over TCP"),
         _collector("MountsMissing", "Count", "Maximum", "mounts of the plan that this node does not have"),
+        # Once in five minutes, whatever nodes do.
+        (
+            "LinksBroken",
+            Metric(
+                "LinksBroken",
+                NAMESPACE,
+                "Count",
+                (FLEET,),
+                "Maximum",
+                "link-watch",
+                "links of the file system to S3 that have stopped: MISCONFIGURED or FAILED",
+            ),
+        ),
         # Names: input plugin and field; for GPUs nvidia_smi_ and the field (facts of GPUs, section 2.5).
         _agent("nvidia_smi_utilization_gpu", "Percent", "Average", "share of time in which a kernel ran on the GPU"),
         _agent("nvidia_smi_memory_used", "Megabytes", "Average", "memory used on the GPU"),
