@@ -130,7 +130,12 @@ class Machines:
 
     def list_commands(self, **_given: Any) -> dict[str, Any]:
         shown = [
-            {"CommandId": name, "Comment": about["given"].get("Comment", "")} for name, about in self.commands.items()
+            {
+                "CommandId": name,
+                "Comment": about["given"].get("Comment", ""),
+                "InstanceIds": list(about["instances"]),
+            }
+            for name, about in self.commands.items()
         ]
         return {"Commands": shown}
 

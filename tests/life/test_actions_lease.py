@@ -15,7 +15,7 @@ from tests.life.actions import LAKE, World
 from tests.life.fake_aws import FakeAws
 from tests.life.faults import KINDS, Fault, Faulty, Killed
 from training_storage.node.checkpoints import lake
-from training_storage.node.checkpoints.lease import FileLease, Lease, LeaseLost, ObjectLease, elected, lease_of
+from training_storage.node.checkpoints.lease import FileLease, Lease, LeaseLost, ObjectLease, lease_of
 
 Make = Callable[[str], Lease]
 
@@ -206,11 +206,10 @@ def test_calls_that_fail_leave_one_holder(kind: str, clock: Clock) -> None:
         assert other.acquire() or other.other is not None
 
 
-def test_elected(tmp_path: Path) -> None:
+def test_one_node_at_a_time_has_the_lease_of_a_hot_tier(tmp_path: Path) -> None:
     world = World(tmp_path)
-    first = elected(world.aws, world.settings, "i-1", world.aws.clock)
-    assert first is not None
-    assert elected(world.aws, world.settings, "i-2", world.aws.clock) is None
+    assert lease_of(world.aws, world.settings, "i-1", world.aws.clock).acquire()
+    assert not lease_of(world.aws, world.settings, "i-2", world.aws.clock).acquire()
     assert isinstance(lease_of(world.aws, world.settings, "i-1"), FileLease)
     assert isinstance(lease_of(world.aws, World(tmp_path / "x", "express").settings, "i-1"), ObjectLease)
     assert not list(world.checkpoints.glob("[!.]*"))
@@ -240,8 +239,8 @@ def test_a_node_that_is_not_elected_does_nothing(tmp_path: Path) -> None:
     world = World(tmp_path)
     for number in range(1, 6):
         world.save(f"run1/step-{number}")
-    held = elected(world.aws, world.settings, "i-9", world.aws.clock)
-    assert held is not None
+    held = lease_of(world.aws, world.settings, "i-9", world.aws.clock)
+    assert held.acquire()
     result = world.run()
     assert (result.elected, result.holder, result.errors) == (False, "i-9", [])
     assert world.hot_paths() == set(world.made)

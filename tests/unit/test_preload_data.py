@@ -224,8 +224,8 @@ def test_arguments_are_quoted_for_the_shell() -> None:
 def test_a_lost_answer_of_the_sender_is_found_again(world: World) -> None:
     name = world.aws.machines.start(TAGS)
     sent = run_command.send(world.aws, [name], ["list"], command_id="list-1", timeout_s=60)
-    assert run_command.sent_as(world.aws, "list-1", world.aws.clock()) == sent
-    assert run_command.sent_as(world.aws, "list-2", world.aws.clock()) == ""
+    assert run_command.sent_as(world.aws, "list-1", world.aws.clock(), [name]) == sent
+    assert run_command.sent_as(world.aws, "list-2", world.aws.clock(), [name]) == ""
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from typing import Any, Callable
 
 from . import places
 from .aws import MISSING, TAKEN, Aws, code_of
-from .run_command import DELIVERY_S, LONGEST_S, NodeAnswer, poll, send, sent_as
+from .run_command import DELIVERY_S, LONGEST_S, MOST_INSTANCES, NodeAnswer, poll, send, sent_as
 
 OLDEST_S = LONGEST_S + DELIVERY_S
 """A call that is older is over, whatever became of it: Systems Manager has ended it."""
@@ -80,8 +80,9 @@ def start_or_join(
     while True:
         found, etag = _read(aws, bucket, key)
         if found is not None and not found.finished and clock() - found.begun_at < OLDEST_S:
-            known = found.ssm_command_id or sent_as(aws, found.command_id, found.begun_at)
-            if known or _heard(aws, bucket, found):
+            known = found.ssm_command_id or sent_as(aws, found.command_id, found.begun_at, found.instance_ids)
+            # Of several requests only some may have been made: who has begun does not tell that all were asked.
+            if known or (len(found.instance_ids) <= MOST_INSTANCES and _heard(aws, bucket, found)):
                 joined = replace(found, ssm_command_id=known)
                 if joined != found:
                     _write(aws, bucket, key, joined, etag)

@@ -22,7 +22,6 @@ from typing import Any, Callable
 from . import places
 from .aws import TAKEN, Aws, code_of
 from .checkpoints import lake
-from .checkpoints.model import RecordedFile
 from .roots import instance_id, rooted
 from .settings import Settings
 
@@ -268,16 +267,6 @@ def lake_mount(settings: Settings) -> str:
     lake = Path(rooted("/lake"))
     folder = lake / settings.lake_prefix.rstrip("/")
     return str(folder) if lake.is_mount() and folder.is_dir() else ""
-
-
-def files_of_record(files: Iterable[RecordedFile], prefix: str) -> list[tuple[str, int]]:
-    """Return keys, or paths, with their sizes.
-
-    Args:
-        files: Files of a record.
-        prefix: What stands before their paths.
-    """
-    return [(prefix + each.path, each.size) for each in files]
 
 
 EMITTED = "emitted"

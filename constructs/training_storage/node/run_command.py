@@ -193,26 +193,32 @@ def send(aws: Aws, instance_ids: Sequence[str], argv: Sequence[str], *, command_
     return ",".join(made)
 
 
-def sent_as(aws: Aws, command_id: str, since: float) -> str:
+def sent_as(aws: Aws, command_id: str, since: float, instance_ids: Sequence[str]) -> str:
     """Return what ``send`` returned for a command, or would have if its answer had not been lost; empty if unknown.
+
+    Where only some of the nodes were sent it, because the sender died between two requests, it is empty too.
 
     Args:
         aws: Clients.
         command_id: As it was given to ``send``.
         since: Seconds since 1970, no later than the sending.
+        instance_ids: The nodes.
     """
     moment = datetime.fromtimestamp(since - 60, timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
     filters = [{"key": "InvokedAfter", "value": moment}, {"key": "DocumentName", "value": "AWS-RunShellScript"}]
     found = []
+    silent = set(instance_ids)
     try:
         for page in _pages(aws("ssm").list_commands, Filters=filters):
-            found += [each["CommandId"] for each in page["Commands"] if each.get("Comment") == _comment(command_id)]
+            mine = [each for each in page["Commands"] if each.get("Comment") == _comment(command_id)]
+            found += [each["CommandId"] for each in mine]
+            silent.difference_update(*(each.get("InstanceIds", ()) for each in mine))
     except Exception as error:
         # Whoever may not list commands sends again: it runs twice and does nothing twice.
         if passing(error) or code_of(error).startswith("AccessDenied"):
             return ""
         raise
-    return ",".join(sorted(found))
+    return "" if silent else ",".join(sorted(found))
 
 
 def _comment(command_id: str) -> str:

@@ -217,7 +217,6 @@ def act(
     lake_bucket: str,
     argv: Sequence[str],
     *,
-    every_node: bool = False,
     on_start: OnStart | None = None,
     on_look: OnLook | None = None,
     sleep: Callable[[float], Any] = time.sleep,
@@ -230,7 +229,6 @@ def act(
         name: Workload name.
         lake_bucket: The data lake.
         argv: Subcommand of the agent and its arguments.
-        every_node: Ask every node, whatever the tier.
         on_start: Called with the nodes, and whether they were at it already.
         on_look: Called with each look.
         sleep: Replaced in tests.
@@ -240,7 +238,7 @@ def act(
         RefusedError: No node takes commands.
         AwsError: AWS refused or failed.
     """
-    spread = every_node or (last_status(aws, lake_bucket, name) or {}).get("tier") == "nvme"
+    spread = (last_status(aws, lake_bucket, name) or {}).get("tier") == "nvme"
     return run_on_nodes(
         aws, name, lake_bucket, argv, nodes=lambda: choose_nodes(aws, name, None if spread else 1),
         on_start=on_start, on_look=on_look, sleep=sleep, clock=clock,

@@ -351,23 +351,3 @@ def lease_of(aws: Aws, settings: Settings, node: str, clock: Callable[[], float]
     if settings.tier == "lustre":
         return FileLease(root or settings.checkpoints, node, clock)
     return ObjectLease(aws, settings.lake_bucket, settings.hot_tier_id, node, clock)
-
-
-def elected(
-    aws: Aws, settings: Settings, node: str, clock: Callable[[], float] = time.time, root: str = ""
-) -> Lease | None:
-    """Return the lease of a hot tier where this node got it; None where another holds it.
-
-    Args:
-        aws: Clients.
-        settings: Settings of the agent.
-        node: This node.
-        clock: The time, seconds since 1970.
-        root: Where the checkpoint folder lies on this machine. Left out: where the settings say.
-
-    Raises:
-        ClientError: S3 refused or failed.
-        OSError: The file system did.
-    """
-    lease = lease_of(aws, settings, node, clock, root)
-    return lease if lease.acquire() else None

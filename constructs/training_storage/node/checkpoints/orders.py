@@ -19,6 +19,7 @@ from .. import places
 from ..aws import MISSING, TAKEN, Aws, code_of
 from ..settings import Settings
 from . import lake, parts, records
+from .lease import LeaseLost
 from .model import Checkpoint, FileEntry, Record, RecordedFile
 from .names import quoted
 from .promotion import Job, PromotionError, Report, iso, prove
@@ -210,6 +211,7 @@ def serve(desk: Desk, *, promote: bool = True, prune: bool = True) -> Served:
 
     Raises:
         ClientError: The orders cannot be listed.
+        LeaseLost: This node leads, and no longer knows that it does.
     """
     served = Served()
     for order in open_orders(desk):
@@ -225,6 +227,8 @@ def _serve(desk: Desk, order: Order, served: Served) -> None:
             served.pruned += [removed] if removed else []
         else:
             _upload_own(desk, order)
+    except LeaseLost:
+        raise  # a part is brought without a lease too, by the next run: one that leads says that it stopped
     except (PromotionError, Kept) as error:
         served.errors.append(str(error))
     except Exception as error:  # one order stops no other

@@ -187,22 +187,10 @@ def _lake(
     about = _about(chosen)
     folder = drill.lake_mount(settings)
     if folder:
-        files = drill.files_of_record(chosen.files, folder + "/")
+        files = [(f"{folder}/{each.path}", each.size) for each in chosen.files]
         pieces = drill.share_of(files, readers=settings.restore_readers, share=share, shares=shares)
         return about, drill.read_files(pieces, reader="mountpoint", threads=threads, on_bytes=on_bytes)
-    link = settings.link_of(settings.checkpoints) if settings.checkpoints else None
-    bucket = link.bucket if link else settings.lake_bucket
-    prefix = _prefix_of(settings)
-    files = drill.files_of_record(chosen.files, prefix)
+    files = [(lake.place_of(settings, each.path).key, each.size) for each in chosen.files]
     pieces = drill.share_of(files, readers=settings.restore_readers, share=share, shares=shares)
+    bucket = lake.place_of(settings, chosen.path).bucket
     return about, drill.read_objects(aws, bucket, pieces, threads=threads, on_bytes=on_bytes)
-
-
-def _prefix_of(settings: Settings) -> str:
-    """Return what stands before a checkpoint's path in the lake: a link may hold more than the checkpoint folder."""
-    link = settings.link_of(settings.checkpoints) if settings.checkpoints else None
-    if link is None:
-        return settings.lake_prefix
-    base = settings.mount.rstrip("/") + "/" + link.path.strip("/")
-    below = settings.checkpoints[len(base.rstrip("/")) :].strip("/")
-    return link.prefix + (below + "/" if below else "")
