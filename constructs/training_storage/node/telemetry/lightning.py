@@ -1,0 +1,112 @@
+"""A callback for PyTorch Lightning."""
+
+# ruff: noqa: ARG002 - hooks have the signatures that their framework gives them
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import TYPE_CHECKING, Any, Callable
+
+from .checkpoints import Checkpoint
+from .hooks import Hooked, safely
+
+if TYPE_CHECKING:
+    from .loops import BatchBytes
+    from .recorder import Recorder
+
+_PACKAGES = ("lightning.pytorch", "pytorch_lightning")
+"""The new name and the old one; what is loaded already is what training uses."""
+
+
+def callback(recorder: Recorder, *, batch_bytes: BatchBytes = None, device: object = None) -> Any:
+    """Return a callback that measures waits, steps, epochs, saves and restores of ``Trainer.fit``.
+
+    The wait lies between the end of a batch and the begin of the next one, less validation and saves. Saves and
+    restores are measured around ``trainer.save_checkpoint`` and the strategy's ``load_checkpoint``, because hooks tell
+    only where a save begins and where a restore ends.
+
+    Args:
+        recorder: What measures.
+        batch_bytes: As for ``Telemetry.watch``.
+        device: As for ``Telemetry.watch``.
+
+    Raises:
+        ImportError: PyTorch Lightning is not installed.
+    """
+    base = _base()
+    hooked = Hooked(recorder, batch_bytes, device)
+    undo: list[tuple[Any, str]] = []
+
+    def measured(owner: Any, name: str, kind: str) -> None:
+        inner: Callable[..., Any] | None = getattr(owner, name, None)
+        if not callable(inner) or name in getattr(owner, "__dict__", {}):
+            return
+
+        def outer(*given: Any, **named: Any) -> Any:
+            with Checkpoint(recorder, kind, None):
+                return inner(*given, **named)
+
+        setattr(owner, name, outer)
+        undo.append((owner, name))
+
+    class TrainingStorageTelemetry(base):  # type: ignore[misc, valid-type] # the base is found when it is asked for
+        """Measures with ``training_storage.node.telemetry``."""
+
+        @safely
+        def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:
+            if stage == "fit":
+                measured(trainer, "save_checkpoint", "save")
+                measured(getattr(trainer, "strategy", None), "load_checkpoint", "restore")
+
+        @safely
+        def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
+            hooked.end()
+            while undo:
+                owner, name = undo.pop()
+                owner.__dict__.pop(name, None)
+
+        @safely
+        def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:
+            hooked.begin(int(trainer.current_epoch) + 1)
+
+        @safely
+        def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
+            hooked.batch(batch)
+
+        @safely
+        def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
+            hooked.ready()
+
+        @safely
+        def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+            hooked.pause()
+
+        @safely
+        def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+            hooked.resume()
+
+        @safely
+        def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+            hooked.end()
+
+        @safely
+        def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+            hooked.end()
+
+        @safely
+        def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+            hooked.end()
+            recorder.flush()
+
+    return TrainingStorageTelemetry()
+
+
+def _base() -> Any:
+    loaded = [name for name in _PACKAGES if name in sys.modules]
+    for name in (*loaded, *_PACKAGES):
+        try:
+            return importlib.import_module(name).Callback
+        except ImportError:  # noqa: PERF203 - two names at most
+            continue
+    raise ImportError("PyTorch Lightning is not installed: neither lightning nor pytorch_lightning can be imported")
