@@ -20,6 +20,9 @@ WORKLOAD ?=
 export PATH := $(BIN):$(PATH)
 export NODE_NO_WARNINGS := 1
 export CDK_DISABLE_CLI_TELEMETRY := true
+# Where nobody may write bytecode, as in many images of Python, each of the hundreds of processes that tests start
+# compiles boto3, moto and the CDK anew: that took half of the time.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help setup deploy test lint types floors unit slow long browser bench constraints clean
 
@@ -45,10 +48,10 @@ $(STAMP): pyproject.toml constraints.txt
 deploy: setup
 	@"$(BIN)/python" tools/deploy.py --target "$(TARGET)" --workload "$(WORKLOAD)"
 
-# Type-checking runs beside the fast tests. Those share two processes: each pays the start of Node once, and a file of
-# tests stays in one.
-test: lint floors
-	@$(MAKE) --no-print-directory -j2 types unit
+# Types and floors are checked beside the fast tests. Those share two processes: each pays the start of Node once, and a
+# file of tests stays in one.
+test: lint
+	@$(MAKE) --no-print-directory -j3 types unit floors
 	@$(MAKE) --no-print-directory slow
 
 lint: setup
@@ -64,8 +67,10 @@ floors: setup
 unit: setup
 	CDK_VALIDATION=false pytest -q -m "not slow and not long" -n 2 --dist loadfile $(PYTEST_ARGS)
 
+# Files that mark a test as slow: to read the others, for each process, takes longer than many of these tests.
+SLOW_FILES = $$(grep -rlE --include='test_*.py' 'mark\.slow' tests examples)
 slow: setup browser
-	CDK_VALIDATION=false pytest -q -m "slow and not long" -n 2 $(PYTEST_ARGS)
+	CDK_VALIDATION=false pytest -q -m "slow and not long" -n 2 $(PYTEST_ARGS) $(SLOW_FILES)
 
 # Beside `make test`: before a release, and after a change of what they cover.
 long: setup

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,9 +77,21 @@ LONG_WHERE_SLOW = ("tests/emulated/test_changes.py", "tests/life/test_release_di
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the long ones, in one list, so that what `make test` leaves out is seen at a glance."""
+    below = tuple(f"{each}{sign}" for each in LONG for sign in ("::", "["))
     for item in items:
-        for each in LONG:
-            if item.nodeid == each or item.nodeid.startswith((f"{each}::", f"{each}[")):
-                item.add_marker(pytest.mark.long)
-        if item.get_closest_marker("slow") and item.nodeid.startswith(LONG_WHERE_SLOW):
+        name = item.nodeid
+        if name in LONG or name.startswith(below):
             item.add_marker(pytest.mark.long)
+        if name.startswith(LONG_WHERE_SLOW) and item.get_closest_marker("slow"):
+            item.add_marker(pytest.mark.long)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage in what is collected: it lives until the end, and so many tests take seconds each time."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
