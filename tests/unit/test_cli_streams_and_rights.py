@@ -123,9 +123,20 @@ def test_rights_are_json_in_every_form(form: str, capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out)["Version"] == "2012-10-17"
 
 
-def test_rights_without_links_are_an_empty_policy(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rights_without_links_are_those_of_the_commands_alone(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", NO_LINKS, "--rights"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"Version": "2012-10-17", "Statement": []}
+    found = [each["Sid"] for each in json.loads(capsys.readouterr().out)["Statement"]]
+    assert found[0] == "SeeTheStacks"
+    assert not {"LinkFileSystem", "ImportListings"} & set(found)
+
+
+def test_rights_have_those_of_the_commands_after_those_of_the_deploy(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", EXAMPLE, "--rights"]) == 0
+    found = [each["Sid"] for each in json.loads(capsys.readouterr().out)["Statement"]]
+    assert len(set(found)) == len(found)
+    deploying, commands = found[: found.index("SeeTheStacks")], found[found.index("SeeTheStacks") :]
+    assert "LinkFileSystem" in deploying
+    assert {"StartARelease", "SendCommands", "ReadAnswersAndRecords"} <= set(commands)
 
 
 def test_rights_of_a_broken_file_are_its_problems(many_problems: str, capsys: pytest.CaptureFixture[str]) -> None:

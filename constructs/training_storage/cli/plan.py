@@ -82,8 +82,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--rights",
         action="store_true",
-        help="print, in place of the plan, the IAM policy (JSON) that the deploying role needs so that FSx accepts the "
-        "links to S3; without links it has no statement",
+        help="print, in place of the plan, an IAM policy (JSON): what the deploying role needs so that the services "
+        "accept the tiers, then, from Sid SeeTheStacks on, what whoever runs checkpoints, preload and release needs",
     )
 
 
@@ -93,8 +93,10 @@ def run(arguments: argparse.Namespace) -> int:
     plan = read_plan(arguments.file, arguments.catalog, arguments.run_length)
     if arguments.rights:
         from training_storage.planner.rights import deploy_rights
+        from training_storage.planner.rights_commands import command_rights
 
-        text = json.dumps(deploy_rights(plan), indent=2) + "\n"
+        policy = deploy_rights(plan, more=command_rights(plan))
+        text = json.dumps(policy, indent=2) + "\n"
     else:
         text = {"text": _as_text, "json": _as_json, "html": _as_html}[arguments.format](plan, arguments)
     if arguments.output is None:

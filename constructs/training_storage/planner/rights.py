@@ -11,6 +11,8 @@ of the handlers in the CloudFormation registry schemas of 2026-10-20 for AWS::S3
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from training_storage.planner.model import LinkPlan, Plan
 
 # Path and name pattern of the role that FSx makes for each linked file system.
@@ -20,23 +22,25 @@ _ROLE_PREFIX = 20
 """Characters of a stack's name that a role's name begins with for sure: CloudFormation cuts it to stay within 64."""
 
 
-def deploy_rights(plan: Plan) -> dict[str, object]:
+def deploy_rights(plan: Plan, more: Iterable[dict[str, object]] = ()) -> dict[str, object]:
     """Return an IAM policy document with the rights that the tiers of a plan need at deploy time.
 
     Args:
         plan: The plan. A lake that is still to be made stands as ``${DataLakeBucketName}``, an account that the
             workload does not name as ``${AWS::AccountId}``.
+        more: Statements after these. Left out: none.
 
     Returns:
         A policy document; without statements where the plan has no links, directory buckets or S3 Files to make.
     """
     return {
         "Version": "2012-10-17",
-        "Statement": [*_link_statements(plan), *_express_statements(plan), *_s3_files_statements(plan)],
+        "Statement": [*_link_statements(plan), *_express_statements(plan), *_s3_files_statements(plan), *more],
     }
 
 
-def _place(plan: Plan) -> tuple[str, str, str]:
+def place_of(plan: Plan) -> tuple[str, str, str]:
+    """Return partition, region and account as ARNs have them."""
     return plan.region_partition, plan.workload.region, plan.workload.account or "${AWS::AccountId}"
 
 
@@ -44,7 +48,7 @@ def _link_statements(plan: Plan) -> list[dict[str, object]]:
     links = plan.lustre.links if plan.lustre else ()
     if not links:
         return []
-    partition, region, account = _place(plan)
+    partition, region, account = place_of(plan)
     buckets = sorted({_bucket_name(plan, link) for link in links})
     bucket_arns = [f"arn:{partition}:s3:::{name}" for name in buckets]
     role = f"arn:{partition}:iam::{account}:role/{SERVICE_LINKED_ROLE}"
@@ -92,7 +96,7 @@ def _express_statements(plan: Plan) -> list[dict[str, object]]:
     )
     if not made:
         return []
-    partition, region, account = _place(plan)
+    partition, region, account = place_of(plan)
     buckets = f"arn:{partition}:s3express:{region}:{account}:bucket/*--{workload.availability_zone_id}--x-s3"
     statements: list[dict[str, object]] = [
         {
@@ -140,7 +144,7 @@ def _express_statements(plan: Plan) -> list[dict[str, object]]:
 def _s3_files_statements(plan: Plan) -> list[dict[str, object]]:
     if plan.s3_files is None or plan.workload.s3_files.file_system_id is not None:
         return []
-    partition, region, account = _place(plan)
+    partition, region, account = place_of(plan)
     return [
         {
             "Sid": "MakeS3Files",
@@ -166,7 +170,7 @@ def _s3_files_statements(plan: Plan) -> list[dict[str, object]]:
             "Sid": "LetS3FilesHearOfChanges",
             "Effect": "Allow",
             "Action": ["s3:GetBucketNotification", "s3:PutBucketNotification"],
-            "Resource": [f"arn:{partition}:s3:::{_lake_name(plan)}"],
+            "Resource": [f"arn:{partition}:s3:::{lake_name(plan)}"],
         },
         {
             "Sid": "MakeTheRuleOfS3Files",
@@ -218,8 +222,9 @@ def _s3_files_statements(plan: Plan) -> list[dict[str, object]]:
 
 
 def _bucket_name(plan: Plan, link: LinkPlan) -> str:
-    return link.bucket or _lake_name(plan)
+    return link.bucket or lake_name(plan)
 
 
-def _lake_name(plan: Plan) -> str:
+def lake_name(plan: Plan) -> str:
+    """Return the name of the lake's bucket, or what stands for one that is still to be made."""
     return plan.workload.data_lake.bucket or plan.workload.data_lake.bucket_name or NEW_LAKE
