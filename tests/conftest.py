@@ -49,6 +49,8 @@ def app(make_app: Callable[[], cdk.App]) -> cdk.App:
 
 
 LONG = (
+    "tests/diagnosis/test_diagnosis_causes.py::test_every_pair_of_cause_and_anomaly",
+    "tests/diagnosis/test_diagnosis_causes.py::test_random_fleets",
     "tests/emulated/test_life_page.py::test_the_pages_show_what_a_run_prints",
     "tests/emulated/test_life_of_a_run.py::test_a_run_on_directory_buckets",
     "tests/emulated/test_spread_life.py",

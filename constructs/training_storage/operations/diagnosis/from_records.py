@@ -1,0 +1,165 @@
+"""An observation out of records in embedded metric format: files and standard outputs that telemetry has written."""
+
+from __future__ import annotations
+
+import json
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from training_storage.errors import RefusedError
+from training_storage.node.metrics.model import NAMESPACE, WORKLOAD
+from training_storage.node.metrics.ours import OURS
+from training_storage.operations.diagnosis.folding import Sample, end_of_period, fold
+from training_storage.operations.diagnosis.observation import Observation
+from training_storage.planner.expectations import Expectations
+
+_MARK: Final = '"_aws"'
+_PERIOD_S: Final = 60.0
+_SETS: Final = {name: {frozenset(names) for names in metric.dimensions} for name, metric in OURS.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """What was read out of lines.
+
+    Attributes:
+        samples: Values of metrics that the tables know.
+        workloads: Names of the workloads that records are of.
+        records: Lines that were records.
+        skipped: Lines that were none, empty ones left out.
+    """
+
+    samples: tuple[Sample, ...]
+    workloads: frozenset[str]
+    records: int
+    skipped: int
+
+
+def read_records(lines: Iterable[str]) -> Records:
+    """Return the samples of lines; what is no record is skipped, also a record within a line of a log.
+
+    Args:
+        lines: Lines of a file.
+    """
+    samples: list[Sample] = []
+    records = skipped = 0
+    for line in lines:
+        found = _record(line)
+        if found is None:
+            skipped += bool(line.strip())
+            continue
+        records += 1
+        samples += found
+    return Records(
+        samples=tuple(samples),
+        workloads=frozenset(each.dimensions[WORKLOAD] for each in samples),
+        records=records,
+        skipped=skipped,
+    )
+
+
+def observe_records(read: Records, *, workload: str | None = None, expected: Expectations | None = None) -> Observation:
+    """Return an observation of records, folded as CloudWatch folds them.
+
+    Periods are minutes, as in CloudWatch. Where records came more often than that and all of them span less than five
+    minutes, a period is as long as the time between two records of one source.
+
+    Args:
+        read: What was read.
+        workload: Name of the workload. Left out: that of the records.
+        expected: What the plan says. Left out: not known.
+
+    Raises:
+        RefusedError: No line is a record, or records are of several workloads and none is named, or of none of it.
+    """
+    if not read.samples:
+        raise RefusedError(
+            f"no line is a record of ours ({read.skipped:,} lines are something else); allowed: what diagnose NAME "
+            "--save wrote, an observation, or lines of telemetry with TRAINING_STORAGE_METRICS=file:PATH or stdout"
+        )
+    if workload is None:
+        if len(read.workloads) > 1:
+            raise RefusedError(
+                f"the records are of several workloads: {', '.join(sorted(read.workloads))}; fix: name one of them"
+            )
+        (workload,) = read.workloads
+    samples = [each for each in read.samples if each.dimensions[WORKLOAD] == workload]
+    if not samples:
+        raise RefusedError(f"no record is of {workload!r}; the file has records of {', '.join(sorted(read.workloads))}")
+    moments = [each.moment for each in samples]
+    first, last = min(moments), max(moments)
+    gap = _gap(samples)
+    if gap is not None and gap < _PERIOD_S and last - first < 5 * _PERIOD_S:
+        # Records of one source are a gap apart: each falls into a period of its own, whatever its jitter.
+        period_s = gap
+        series = fold(samples, lambda moment: first + round((moment - first) / gap) * gap)
+        since = first - gap
+    else:
+        period_s = _PERIOD_S
+        series = fold(samples, end_of_period(period_s))
+        since = math.floor(first / period_s) * period_s
+    unknown = (f"{read.skipped:,} lines of the file are no records",) if read.skipped else ()
+    return Observation(
+        workload=workload,
+        since=since,
+        until=last,
+        period_s=period_s,
+        series=series,
+        expected=expected,
+        facts={},
+        unknown=(*unknown, "what only AWS knows: the file system, its links and tasks, the buckets"),
+    )
+
+
+def _gap(samples: Iterable[Sample]) -> float | None:
+    """Return the usual time between two records of one source; None where no source has two."""
+    moments: dict[Any, set[float]] = defaultdict(set)
+    for each in samples:
+        if len(each.dimensions) > 1:  # the fleet's come from everybody
+            moments[each.metric, tuple(sorted(each.dimensions.items()))].add(each.moment)
+    gaps = [
+        later - earlier
+        for found in moments.values()
+        for earlier, later in zip(sorted(found), sorted(found)[1:], strict=False)
+    ]
+    return statistics.median(gaps) if gaps else None
+
+
+def _record(line: str) -> list[Sample] | None:
+    """Return the samples of a line; None where it is no record."""
+    begin = line.find("{")
+    if begin < 0 or _MARK not in line:
+        return None
+    try:
+        found = json.loads(line[begin:])
+        about = found["_aws"]
+        moment = float(about["Timestamp"]) / 1000
+        directives = [
+            (each["Dimensions"], [str(metric["Name"]) for metric in each["Metrics"]])
+            for each in about["CloudWatchMetrics"]
+            if each["Namespace"] == NAMESPACE
+        ]
+        samples = [
+            Sample(name, {key: str(found[key]) for key in names}, moment, values)
+            for sets, metrics in directives
+            for names in sets
+            if all(isinstance(key, str) and key in found for key in names)
+            for name in metrics
+            if frozenset(names) in _SETS.get(name, ()) and (values := _values(found.get(name)))
+        ]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None
+    return samples if math.isfinite(moment) else None
+
+
+def _values(given: Any) -> tuple[float, ...]:
+    values = given if isinstance(given, list) else [given]
+    return tuple(
+        float(each)
+        for each in values
+        if isinstance(each, int | float) and not isinstance(each, bool) and math.isfinite(each)
+    )

@@ -1,0 +1,410 @@
+"""Figures that several rules need, worked out of an observation once. Shares are 0 to 1, rates decimal MB/s."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+
+from training_storage.node.metrics.model import FLEET, INSTANCE, NODE, RANK, RANK_NAME, RUN
+from training_storage.node.metrics.services import FILE_SERVER, FILE_SYSTEM, PUBLISHER, TARGET
+from training_storage.operations.diagnosis import borders
+from training_storage.operations.diagnosis.finding import Evidence
+from training_storage.operations.diagnosis.observation import Observation, Series, merged
+
+_MB = 1e6
+
+
+class Look:
+    """An observation and what follows from it; every figure is None where its series are missing.
+
+    Waiting for data is that of the median rank in the periods after the first epoch (all periods, where no epoch is
+    told, or none but the first): one slow rank, and files that come from S3 for the first time, have their own rules.
+
+    Args:
+        observation: The observation.
+    """
+
+    def __init__(self, observation: Observation) -> None:
+        self.seen = observation
+        self.expected = observation.expected
+
+    # -- time
+
+    @cached_property
+    def epochs(self) -> dict[float, int]:
+        """Epoch by the end of the period: what was told last holds until the next is told."""
+        told = self.seen.one("Epoch", *FLEET)
+        if told is None or not told.points:
+            return {}
+        moments = sorted({moment for each in self.seen.all("ElapsedTime", *FLEET) for moment, _ in each.points})
+        values, found, current = dict(told.points), {}, int(told.points[0][1])
+        for moment in moments:
+            current = int(values.get(moment, current))
+            found[moment] = current
+        return found
+
+    @cached_property
+    def steady(self) -> frozenset[float] | None:
+        """Ends of the periods after the first epoch; None where all count."""
+        later = frozenset(moment for moment, epoch in self.epochs.items() if epoch > 1)
+        return later if len(later) >= 2 else None
+
+    def in_steady(self, series: Series | None) -> list[float]:
+        """Return the values of the periods that count."""
+        if series is None:
+            return []
+        return [value for moment, value in series.points if self.steady is None or moment in self.steady]
+
+    def rate(self, series: Series | None) -> float | None:
+        """Return the mean rate by the second of a series of sums, over the periods that count."""
+        values = self.in_steady(series)
+        return sum(values) / (len(values) * self.seen.period_s) if values else None
+
+    def mean(self, metric: str, *names: str, statistic: str | None = None) -> float | None:
+        """Return the mean over periods and series; None without any."""
+        values = [
+            value for each in self.seen.all(metric, *names, statistic=statistic) for value in self.in_steady(each)
+        ]
+        return statistics.fmean(values) if values else None
+
+    def _fleet_sum(self, metric: str) -> float | None:
+        values = self.in_steady(self.seen.one(metric, *FLEET))
+        return sum(values) if values else None
+
+    # -- waiting
+
+    @cached_property
+    def ranks(self) -> dict[tuple[str, str], float]:
+        """Share of its time that each rank of the newest run waits for data, by node and rank."""
+        return self._shares(
+            [each for each in self.seen.all("ElapsedTime", *RANK) if each.dimensions[RUN] == self._newest_run],
+            [each for each in self.seen.all("DataWaitTime", *RANK) if each.dimensions[RUN] == self._newest_run],
+            lambda of: (of[INSTANCE], of[RANK_NAME]),
+        )
+
+    @cached_property
+    def nodes_waiting(self) -> dict[tuple[str, str], float]:
+        """The same by node, where no ranks are told."""
+        elapsed, waited = self.seen.all("ElapsedTime", *NODE), self.seen.all("DataWaitTime", *NODE)
+        return self._shares(elapsed, waited, lambda of: (of[INSTANCE], ""))
+
+    @cached_property
+    def _newest_run(self) -> str:
+        ends = {each.dimensions[RUN]: each.points[-1][0] for each in self.seen.all("ElapsedTime", *RANK) if each.points}
+        return max(ends, key=lambda run: ends[run], default="")
+
+    def _shares(
+        self,
+        elapsed: Iterable[Series],
+        waited: Iterable[Series],
+        key: Callable[[Mapping[str, str]], tuple[str, str]],
+    ) -> dict[tuple[str, str], float]:
+        waits = {key(each.dimensions): sum(self.in_steady(each)) for each in waited}
+        wholes = {key(each.dimensions): sum(self.in_steady(each)) for each in elapsed}
+        return {name: waits[name] / whole for name, whole in wholes.items() if whole > 0 and name in waits}
+
+    @cached_property
+    def fleet_wait(self) -> float | None:
+        """Share of the time of all ranks that is waiting for data."""
+        waited, elapsed = self._fleet_sum("DataWaitTime"), self._fleet_sum("ElapsedTime")
+        return waited / elapsed if waited is not None and elapsed else None
+
+    @cached_property
+    def wait(self) -> float | None:
+        """Share of the time of the median rank that is waiting for data."""
+        each = self.ranks or self.nodes_waiting
+        return statistics.median(each.values()) if each else self.fleet_wait
+
+    @cached_property
+    def waits(self) -> bool:
+        """Whether the median rank waits for data so much that a reason is looked for, and its loader has no batch."""
+        if self.wait is None or self.wait < borders.WAIT:
+            return False
+        return self.queue_empty is None or self.queue_empty >= borders.QUEUE_EMPTY
+
+    @cached_property
+    def queue_empty(self) -> float | None:
+        """Share of batches that were asked for while none was ready."""
+        found = self.mean("LoaderQueueEmptyShare", *FLEET)
+        return None if found is None else found / 100
+
+    @cached_property
+    def gpu(self) -> float | None:
+        """Utilisation of the GPUs."""
+        found = self.mean("nvidia_smi_utilization_gpu", *FLEET)
+        if found is None:
+            found = self.mean("nvidia_smi_utilization_gpu", *NODE)
+        return None if found is None else found / 100
+
+    @cached_property
+    def cpu(self) -> float | None:
+        """Share of their time in which the CPUs of the median node are busy."""
+        found = self.by_node("cpu_usage_active")
+        if found:
+            return statistics.median(found.values()) / 100
+        fleet = self.mean("cpu_usage_active", *FLEET)
+        return None if fleet is None else fleet / 100
+
+    def by_node(self, metric: str) -> dict[str, float]:
+        """Return the mean of a metric by node."""
+        found = {each.dimensions[INSTANCE]: self.in_steady(each) for each in self.seen.all(metric, *NODE)}
+        return {node: statistics.fmean(values) for node, values in found.items() if values}
+
+    # -- saves
+
+    @cached_property
+    def save_moments(self) -> frozenset[float]:
+        """Ends of the periods in which a save ended."""
+        saved = self.seen.one("CheckpointSaveTime", *FLEET)
+        return frozenset(moment for moment, _ in saved.points) if saved else frozenset()
+
+    @cached_property
+    def restored_s(self) -> float:
+        """Seconds of restores, each as long as its slowest rank."""
+        restored = self.seen.one("RestoreTime", *FLEET)
+        return restored.total if restored else 0.0
+
+    @cached_property
+    def blocked(self) -> float | None:
+        """Share of the time of all ranks in which saves held the loop up; restores do not count."""
+        blocked, elapsed = self.seen.one("CheckpointBlockedTime", *FLEET), self.seen.one("ElapsedTime", *FLEET)
+        if blocked is None or elapsed is None or not elapsed.total:
+            return None
+        restored = {moment for each in self.seen.all("RestoreTime", *FLEET) for moment, _ in each.points}
+        return sum(value for moment, value in blocked.points if moment not in restored) / elapsed.total
+
+    # -- storage
+
+    @cached_property
+    def on_lustre(self) -> bool:
+        """Whether training reads from Lustre."""
+        if self.expected is not None:
+            return self.expected.hot == "lustre"
+        return bool(self.seen.all("AWS/FSx DataReadBytes"))
+
+    @cached_property
+    def node_rates(self) -> dict[str, float]:
+        """What each node reads from storage, MB/s."""
+        found = {
+            each.dimensions[INSTANCE]: self.rate(each)
+            for each in self.seen.all("StorageReadBytes", *NODE, statistic="Sum")
+        }
+        return {node: rate / _MB for node, rate in found.items() if rate is not None}
+
+    @cached_property
+    def node_rate(self) -> float | None:
+        """What the median node reads from storage, MB/s."""
+        return statistics.median(self.node_rates.values()) if self.node_rates else None
+
+    @cached_property
+    def read_rate(self) -> float | None:
+        """What all nodes read from storage, MB/s: as they say; else as FSx does; else the bytes of batches."""
+        for metric, names in (
+            ("StorageReadBytes", FLEET),
+            ("AWS/FSx DataReadBytes", (FILE_SYSTEM,)),
+            ("TrainingReadBytes", FLEET),
+        ):
+            rate = self.rate(self.seen.one(metric, *names, statistic="Sum"))
+            if rate is not None:
+                return rate / _MB
+        return None
+
+    @cached_property
+    def node_share(self) -> float | None:
+        """What the median node reads of what one can read."""
+        limit = self.expected.node_limit_mb_per_s if self.expected else None
+        return self.node_rate / limit if limit and self.node_rate is not None else None
+
+    @cached_property
+    def supply_share(self) -> float | None:
+        """What the fleet reads of what the storage can give."""
+        limit = self.expected.supply_mb_per_s if self.expected else None
+        return self.read_rate / limit if limit and self.read_rate is not None else None
+
+    @cached_property
+    def servers(self) -> dict[str, float]:
+        """How busy each file server is: its network or its disks, whichever is busier."""
+        found: dict[str, float] = {}
+        for metric in ("AWS/FSx NetworkThroughputUtilization", "AWS/FSx FileServerDiskThroughputUtilization"):
+            for each in self.seen.all(metric, FILE_SYSTEM, FILE_SERVER):
+                values = self.in_steady(each)
+                if values:
+                    server = each.dimensions[FILE_SERVER]
+                    found[server] = max(found.get(server, 0.0), statistics.fmean(values) / 100)
+        return found
+
+    @cached_property
+    def servers_share(self) -> float | None:
+        """How busy the mean file server is."""
+        return statistics.fmean(self.servers.values()) if self.servers else None
+
+    @cached_property
+    def system_share(self) -> float | None:
+        """How near the file system as a whole is to its limit."""
+        found = [each for each in (self.servers_share, self.supply_share) if each is not None]
+        return max(found, default=None)
+
+    @cached_property
+    def storage_share(self) -> float | None:
+        """How near any storage is to a limit that is known."""
+        found = [each for each in (self.system_share, self.node_share, self.hot_share) if each is not None]
+        return max(found, default=None)
+
+    @cached_property
+    def hot_ratio(self) -> float | None:
+        """Bytes that the busiest storage target read of those of the mean one."""
+        name = "AWS/FSx DataReadBytes"
+        most = self.in_steady(self.seen.one(name, FILE_SYSTEM, statistic="Maximum"))
+        mean = self.in_steady(self.seen.one(name, FILE_SYSTEM, statistic="Average"))
+        if most and mean and sum(mean) > 0:
+            return (sum(most) / len(most)) / (sum(mean) / len(mean))
+        targets = [self.rate(each) or 0.0 for each in self.seen.all("AWS/FSx DiskReadBytes", FILE_SYSTEM, TARGET)]
+        return max(targets) / statistics.fmean(targets) if len(targets) > 1 and sum(targets) > 0 else None
+
+    @cached_property
+    def hot_share(self) -> float | None:
+        """How busy the busiest file server is."""
+        return max(self.servers.values(), default=None)
+
+    @cached_property
+    def metadata_share(self) -> float | None:
+        """How near the metadata servers are to their limit: opens of what they serve, or their CPU."""
+        found = []
+        limit = self.expected.file_opens_limit_per_s if self.expected else None
+        if limit and self.opens is not None:
+            found.append(self.opens / limit)
+        if self.metadata_cpu is not None:
+            found.append(self.metadata_cpu)
+        return max(found, default=None)
+
+    @cached_property
+    def metadata_cpu(self) -> float | None:
+        """CPU of the busiest metadata server, 0 to 1."""
+        means = [
+            statistics.fmean(values) / 100
+            for each in self.seen.all("AWS/FSx CPUUtilization", FILE_SYSTEM, FILE_SERVER)
+            if (values := self.in_steady(each))
+        ]
+        return max(means, default=None)
+
+    @cached_property
+    def opens(self) -> float | None:
+        """Files opened by the second: as nodes say, else as FSx does."""
+        rate = self.rate(self.seen.one("FileOpens", *FLEET))
+        if rate is None:
+            targets = self.seen.all("AWS/FSx FileOpenOperations", FILE_SYSTEM, TARGET)
+            rates = [each for one in targets if (each := self.rate(one)) is not None]
+            rate = sum(rates) if rates else None
+        return rate
+
+    @cached_property
+    def rpc_ms(self) -> float | None:
+        """Mean wait of a request to storage, milliseconds, on the median node."""
+        found = self.by_node("StorageRpcWaitTime")
+        return statistics.median(found.values()) if found else self.mean("StorageRpcWaitTime", *FLEET)
+
+    @cached_property
+    def rpc_quick_ms(self) -> float:
+        """Wait of a request up to which this kind of storage answers quickly."""
+        access = self.expected.file_access if self.expected else ""
+        kind = "lustre" if self.on_lustre else "s3-files" if access == "s3-files" else "s3"
+        return borders.RPC_QUICK_MS[kind]
+
+    @cached_property
+    def throttled(self) -> tuple[float, str] | None:
+        """Share of requests that S3 answered with an error of its own, and who counted them; None where nobody did.
+
+        Clients count what was throttled and no total, so that the total is then S3's, or taken from 8 MiB a request.
+        """
+        requests = self._s3("AllRequests")
+        errors = self._s3("5xxErrors")
+        if requests and errors is not None:
+            return errors / requests, "S3"
+        counted = self.rate(self.seen.one("ThrottledRequests", *FLEET))
+        if counted is None:
+            return None
+        opens = self.opens or 0.0
+        total = requests or max((self.read_rate or 0.0) * _MB / (8 << 20), opens)
+        return (counted / (total + counted), "clients") if total + counted > 0 else None
+
+    @cached_property
+    def gets(self) -> float | None:
+        """GET requests a second on the lake."""
+        return self._s3("GetRequests")
+
+    def _s3(self, name: str) -> float | None:
+        rates = [self.rate(each) for each in self.seen.all(f"AWS/S3 {name}", statistic="Sum")]
+        known = [each for each in rates if each is not None]
+        return sum(known) if known else None
+
+    def queue_ages(self, publisher: str) -> tuple[float, ...]:
+        """Return the age of the oldest change that a link has not carried over, period by period."""
+        for each in self.seen.all("AWS/FSx AgeOfOldestQueuedMessage", FILE_SYSTEM, PUBLISHER):
+            if each.dimensions[PUBLISHER] == publisher:
+                return each.values
+        return ()
+
+    # -- gain and evidence
+
+    def gain(self, share: float | None) -> dict[str, float | None]:
+        """Return what a finding says that it wins, from the share of the time of all GPUs."""
+        expected = self.expected
+        gpus = expected.accelerators if expected else None
+        price = expected.gpu_usd_per_hour if expected else None
+        return {
+            "gain_share": share,
+            "gain_gpu_hours_per_hour": None if share is None or gpus is None else share * gpus,
+            "gain_usd_per_hour": None if share is None or price is None else share * price,
+        }
+
+    def waiting(self) -> list[Evidence]:
+        """Return the evidence of waiting for data that every rule of it begins with."""
+        planned = self.expected.data_wait_percent if self.expected else None
+        rows = [("GPUs wait for data", self.wait, planned, "planned" if planned is not None else "")]
+        if self.queue_empty is not None:
+            rows.append(("loader queue empty", self.queue_empty, borders.QUEUE_EMPTY * 100, "border"))
+        if self.gpu is not None:
+            rows.append(("GPU utilisation", self.gpu, None, ""))
+        return [
+            Evidence(name=name, observed=value * 100, expected=limit, unit="%", against=against)
+            for name, value, limit, against in rows
+            if value is not None
+        ]
+
+    def demand(self) -> float | None:
+        """Return what the job would read if no GPU waited, MB/s."""
+        if self.read_rate is None or self.wait is None or self.wait >= 0.99:
+            return None
+        return self.read_rate / (1 - self.wait)
+
+    def totals(self, metric: str, *names: str) -> float | None:
+        """Return the sum of a metric over the periods that count and all series; None without any."""
+        found = [each for each in self.seen.all(metric, *names) if each.points]
+        if not found:
+            return None
+        return sum(value for moment, value in merged(found).items() if self.steady is None or moment in self.steady)
+
+
+def percent(name: str, share: float, limit: float | None = None, against: str = "limit") -> Evidence:
+    """Return evidence of a share (0 to 1), with a limit that is one as well."""
+    return Evidence(
+        name=name,
+        observed=share * 100,
+        expected=None if limit is None else limit * 100,
+        unit="%",
+        against="" if limit is None else against,
+    )
+
+
+def outliers(values: Mapping[tuple[str, str], float] | Mapping[str, float]) -> dict[object, float]:
+    """Return the robust z-score of each value: 0.6745 x (value - median) / MAD; empty for fewer than three.
+
+    The MAD is at least 1 % of the median and never 0, so that values that hardly differ make no outliers.
+    """
+    if len(values) < 3:
+        return {}
+    middle = statistics.median(values.values())
+    spread = statistics.median(abs(value - middle) for value in values.values())
+    spread = max(spread, abs(middle) * 0.01, 1e-9)
+    return {name: 0.6745 * (value - middle) / spread for name, value in values.items()}

@@ -1,0 +1,226 @@
+"""Rules of single nodes and ranks: one is not like the others, and all wait for it."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from typing import TYPE_CHECKING, cast
+
+from training_storage.node.metrics.model import INSTANCE, NODE, RANK, RANK_NAME, RUN
+from training_storage.operations.diagnosis import borders
+from training_storage.operations.diagnosis.finding import (
+    BOTTLENECK,
+    STOP,
+    Evidence,
+    Finding,
+    Rule,
+    confidence,
+    strength,
+)
+from training_storage.operations.diagnosis.look import outliers, percent
+
+if TYPE_CHECKING:
+    from training_storage.operations.diagnosis.look import Look
+
+_MOST = 0.2
+"""Share of ranks that may be outliers; where more are, it is no single node."""
+_SLOWER = 0.1
+"""Share by which a step is longer than the median one, from which a node computes slowly."""
+_SHOWN = 3
+
+_Place = tuple[str, str]
+
+
+def _waiting_ranks(look: Look) -> tuple[dict[_Place, float], dict[_Place, float]]:
+    """Return the ranks that wait for data far longer than the median one: their scores, and every rank's share."""
+    shares = look.ranks or look.nodes_waiting
+    if len(shares) < 3:
+        return {}, shares
+    middle = statistics.median(shares.values())
+    scores = cast("dict[_Place, float]", outliers(shares))
+    slow = {
+        place: score
+        for place, score in scores.items()
+        if score >= borders.OUTLIER and shares[place] - middle >= borders.WAIT
+    }
+    return (slow if len(slow) <= max(1.0, _MOST * len(shares)) else _one_node(slow, shares)), shares
+
+
+def _one_node(slow: dict[_Place, float], shares: dict[_Place, float]) -> dict[_Place, float]:
+    """Return them all the same where they are the ranks of one node of three or more."""
+    nodes = {node for node, _ in slow}
+    return slow if len(nodes) == 1 and len({node for node, _ in shares}) >= 3 else {}
+
+
+def _whole_node(slow: dict[_Place, float], shares: dict[_Place, float]) -> str:
+    """Return the node most of whose ranks are slow; empty where single ranks are."""
+    counts, wholes = Counter(node for node, _ in slow), Counter(node for node, _ in shares)
+    node, count = counts.most_common(1)[0]
+    return node if len(counts) == 1 and count * 2 > wholes[node] and len(wholes) > 1 else ""
+
+
+def slow_node(look: Look) -> Finding | None:
+    """One node waits for data longer than the others, or computes more slowly."""
+    slow, shares = _waiting_ranks(look)
+    if slow:
+        node = _whole_node(slow, shares)
+        return _slow(look, "slow-node", slow, shares, node) if node else None
+    return _slow_steps(look)
+
+
+def slow_rank(look: Look) -> Finding | None:
+    """Single ranks wait for data longer than the others, also on their own node."""
+    slow, shares = _waiting_ranks(look)
+    if not slow or _whole_node(slow, shares):
+        return None
+    return _slow(look, "slow-rank", slow, shares, "")
+
+
+def _slow(look: Look, rule: str, slow: dict[_Place, float], shares: dict[_Place, float], node: str) -> Finding:
+    middle = statistics.median(shares.values())
+    worst = max(slow, key=lambda place: shares[place])
+    won = statistics.fmean(shares[place] for place in slow) - middle
+    evidence = [
+        percent("waits for data", shares[worst], middle, "others"),
+        Evidence(name="robust z-score of its wait", observed=slow[worst], expected=borders.OUTLIER, against="border"),
+    ]
+    named = node or worst[0]
+    rpc = look.by_node("StorageRpcWaitTime")
+    storage = None
+    if named in rpc and len(rpc) > 2:
+        other = statistics.median(value for each, value in rpc.items() if each != named)
+        storage = rpc[named] >= 2 * other and rpc[named] > look.rpc_quick_ms / 10
+        evidence.append(
+            Evidence(
+                name="mean wait of a request to storage", observed=rpc[named], expected=other, unit="ms",
+                against="others",
+            )
+        )  # fmt: skip
+    if named in look.node_rates and len(look.node_rates) > 2:
+        other = statistics.median(value for each, value in look.node_rates.items() if each != named)
+        evidence.append(
+            Evidence(name="reads", observed=look.node_rates[named], expected=other, unit="MB/s", against="others")
+        )
+    if node:
+        why = "requests of its own to storage take longer" if storage else "its own loader or network is slow"
+        title = f"one node is slow, and all wait for it: {node}; {why}"
+        step = (
+            f"replace the node: `aws autoscaling terminate-instance-in-auto-scaling-group --instance-id {node} "
+            "--no-should-decrement-desired-capacity` (save first)"
+        )
+    else:
+        names = [f"rank {rank} on {where}" for where, rank in sorted(slow, key=lambda each: -slow[each])]
+        shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+        title = f"single ranks wait for data, and all others for them: {shown}"
+        step = (
+            f"look at the data of {names[0]}: its shard is larger, slower to decode or lies apart; give every rank the "
+            "same bytes (shuffle shards each epoch, `DistributedSampler(drop_last=True)`), and the same loader workers"
+        )
+    plain = strength(slow[worst], borders.OUTLIER, borders.OUTLIER_PLAIN)
+    return Finding(
+        id=rule,
+        title=title,
+        kind=BOTTLENECK,
+        confidence=confidence(
+            [plain, strength(won, borders.WAIT, borders.WAIT_PLAIN)], [middle < max(borders.WAIT, won)]
+        ),
+        evidence=tuple(evidence),
+        next_step=step,
+        **look.gain(won),
+    )
+
+
+def _slow_steps(look: Look) -> Finding | None:
+    """A node whose ranks take longer for a step although no rank waits longer: it computes slowly."""
+    found: dict[str, list[float]] = {}
+    runs = {each.dimensions[RUN]: each.points[-1][0] for each in look.seen.all("StepTime", *RANK) if each.points}
+    newest = max(runs, key=lambda run: runs[run], default="")
+    for each in look.seen.all("StepTime", *RANK):
+        if each.dimensions[RUN] == newest and each.dimensions.get(RANK_NAME) is not None and each.mean is not None:
+            found.setdefault(each.dimensions[INSTANCE], []).append(each.mean)
+    steps = {node: statistics.fmean(values) for node, values in found.items()}
+    scores = cast("dict[str, float]", outliers(steps))
+    if not scores:
+        return None
+    worst, middle = max(scores, key=lambda node: scores[node]), statistics.median(steps.values())
+    longer = steps[worst] / middle - 1 if middle else 0.0
+    if scores[worst] < borders.OUTLIER or longer < _SLOWER:
+        return None
+    shares = look.ranks or look.nodes_waiting
+    others = [share for (node, _), share in shares.items() if node != worst]
+    own = [share for (node, _), share in shares.items() if node == worst]
+    if own and others and statistics.fmean(own) - statistics.fmean(others) >= borders.WAIT:
+        return None
+    return Finding(
+        id="slow-node",
+        title=f"one node computes slowly, and storage is not why: {worst}",
+        kind=BOTTLENECK,
+        confidence=confidence([strength(longer, _SLOWER, 3 * _SLOWER)], [bool(own and others) or None]),
+        evidence=(
+            Evidence(name="step time", observed=steps[worst], expected=middle, unit="s", against="others"),
+            Evidence(
+                name="robust z-score of its step time", observed=scores[worst], expected=borders.OUTLIER,
+                against="border",
+            ),
+            *([percent("waits for data", statistics.fmean(own))] if own else []),
+        ),
+        next_step=f"look at `nvidia-smi -q -d PERFORMANCE,TEMPERATURE,ECC` on {worst}, and replace it: `aws "
+        f"autoscaling terminate-instance-in-auto-scaling-group --instance-id {worst} "
+        "--no-should-decrement-desired-capacity`",
+        **look.gain(1 - middle / steps[worst]),
+    )  # fmt: skip
+
+
+def mounts_missing(look: Look) -> Finding | None:
+    """Nodes lack mounts of the plan."""
+    last = {each.dimensions[INSTANCE]: each.values[-1] for each in look.seen.all("MountsMissing", *NODE) if each.points}
+    lacking = sorted(node for node, count in last.items() if count > 0)
+    if not lacking:
+        return None
+    shown = ", ".join(lacking[:_SHOWN]) + (f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else "")
+    return Finding(
+        id="mounts-missing",
+        title=f"mounts of the plan are not there on {shown}",
+        kind=STOP,
+        confidence=confidence([1.0], [True]),
+        evidence=(
+            Evidence(
+                name="nodes that lack a mount", observed=float(len(lacking)), expected=float(len(last)),
+                against="nodes that report",
+            ),
+        ),
+        next_step=f"run `sudo jq . /var/lib/training-storage/status.json; sudo tail -n 50 "
+        f"/var/log/training-storage.log` on {lacking[0]}: it names the mount and why; where a "
+        "restart of the node does not bring it back, replace it",
+        **look.gain(len(lacking) / len(last)),
+    )  # fmt: skip
+
+
+RULES = (
+    Rule(
+        id="slow-node",
+        kind=BOTTLENECK,
+        condition="most ranks of one node wait for data with a robust z-score (by the median and MAD of all ranks) of "
+        "3.5 or more and 5 points longer than the median rank; or its steps take 10 % longer than the median node's "
+        "with such a score, while it waits no longer for data",
+        step="replace the node",
+        needs=("DataWaitTime", "ElapsedTime"),
+        check=slow_node,
+    ),
+    Rule(
+        id="slow-rank",
+        kind=BOTTLENECK,
+        condition="the same for ranks that are not most of one node, at most 20 % of all",
+        step="give every rank the same bytes",
+        needs=("DataWaitTime", "ElapsedTime"),
+        check=slow_rank,
+    ),
+    Rule(
+        id="mounts-missing",
+        kind=STOP,
+        condition="a node reports, last, a mount of the plan that it does not have",
+        step="look at the node's status, replace the node",
+        needs=("MountsMissing",),
+        check=mounts_missing,
+    ),
+)
