@@ -59,7 +59,7 @@ class NodeAnswer:
         state: ``running``; ``done``; ``refused`` (nothing was changed, ``message`` says why); ``failed``; ``lost``: it
             will never answer, ``message`` says what became of it.
         exit_code: Exit code of the agent; None while it runs and where it is not known.
-        answer: What the command returned; None unless ``done``.
+        answer: What the command returned, also where a part of it failed; None while it runs, or where it has nothing.
         progress: The last progress that it published; None before the first.
         message: What is wrong, in words; empty where nothing is.
     """

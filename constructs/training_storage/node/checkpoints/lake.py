@@ -129,6 +129,20 @@ def listing(aws: Aws, bucket: str, prefix: str) -> dict[str, Listed]:
         more = {"ContinuationToken": page["NextContinuationToken"]}
 
 
+def content(aws: Aws, bucket: str, key: str) -> bytes | None:
+    """Return what an object holds; None where there is none.
+
+    Raises:
+        ClientError: S3 refused or failed.
+    """
+    try:
+        return bytes(aws("s3").get_object(Bucket=bucket, Key=key)["Body"].read())
+    except Exception as error:
+        if code_of(error) in MISSING:
+            return None
+        raise
+
+
 def look(aws: Aws, bucket: str, key: str) -> Seen | None:
     """Look at one object; None where there is none.
 

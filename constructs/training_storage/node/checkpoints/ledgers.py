@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import places
 from ..aws import MISSING, TAKEN, Aws, code_of
+from . import lake
 from .model import Ledger
 from .names import quoted
 
@@ -81,15 +82,7 @@ def read_all(aws: Aws, bucket: str) -> dict[str, Ledger]:
         ClientError: S3 refused or failed.
     """
     s3 = aws("s3")
-    keys: list[str] = []
-    more: dict[str, str] = {}
-    while True:
-        page = s3.list_objects_v2(Bucket=bucket, Prefix=places.LEDGERS, **more)
-        keys.extend(each["Key"] for each in page.get("Contents", ()) if not each["Key"].endswith("/"))
-        token = page.get("NextContinuationToken")
-        if not page.get("IsTruncated") or not token:
-            break
-        more = {"ContinuationToken": token}
+    keys = [each for each in lake.listing(aws, bucket, places.LEDGERS) if not each.endswith("/")]
 
     def read(key: str) -> Ledger | None:
         try:

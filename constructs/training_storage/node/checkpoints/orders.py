@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Callable
 
 from .. import places
-from ..aws import MISSING, TAKEN, Aws, code_of
+from ..aws import TAKEN, Aws, code_of
 from ..settings import Settings
 from . import lake, parts, records
 from .lease import LeaseLost
@@ -74,14 +74,8 @@ class Desk:
 
     def get(self, key: str) -> dict[str, Any] | None:
         """Return an object; None where there is none."""
-        try:
-            answer = self.aws("s3").get_object(Bucket=self.settings.lake_bucket, Key=key)
-        except Exception as error:
-            if code_of(error) in MISSING:
-                return None
-            raise
-        found: dict[str, Any] = json.loads(answer["Body"].read())
-        return found
+        found = lake.content(self.aws, self.settings.lake_bucket, key)
+        return None if found is None else dict(json.loads(found))
 
     def job(self, checkpoint: Checkpoint, last: frozenset[str] = frozenset()) -> Job:
         """Return the promotion of this node's part."""
@@ -369,14 +363,10 @@ def _refuse_unrecorded(desk: Desk, order: Order, own: Checkpoint) -> None:
 
 def _record_of(desk: Desk, order: Order) -> Record:
     path, fingerprint = order.name
-    key = records.record_key(path, fingerprint)
-    try:
-        content = desk.aws("s3").get_object(Bucket=desk.settings.lake_bucket, Key=key)["Body"].read()
-    except Exception as error:
-        if code_of(error) in MISSING:
-            raise Kept(f"{path} is kept: nothing proves that it is in the lake") from error
-        raise
-    return records.decode(content)
+    found = lake.content(desk.aws, desk.settings.lake_bucket, records.record_key(path, fingerprint))
+    if found is None:
+        raise Kept(f"{path} is kept: nothing proves that it is in the lake")
+    return records.decode(found)
 
 
 def _still_in_lake(desk: Desk, order: Order) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from .. import places
-from ..aws import MISSING, Aws, code_of
+from ..aws import Aws
 from . import lake
 from .completeness import INDEXES, TRAINER_STATE
 from .folders import Reader
@@ -212,16 +212,10 @@ def read_all(aws: Aws, bucket: str, hot_tier_id: str) -> list[Part]:
         ClientError: S3 refused or failed.
         ValueError: What lies there cannot be read.
     """
-    s3 = aws("s3")
 
     def read(key: str) -> dict[str, Any] | None:
-        try:
-            found: dict[str, Any] = json.loads(s3.get_object(Bucket=bucket, Key=key)["Body"].read())
-        except Exception as error:
-            if code_of(error) in MISSING:
-                return None
-            raise
-        return found
+        found = lake.content(aws, bucket, key)
+        return None if found is None else dict(json.loads(found))
 
     folder = places.hot_tier_folder(places.PARTS, hot_tier_id)
     there = [key[len(folder) :] for key in lake.listing(aws, bucket, folder)]

@@ -271,14 +271,9 @@ class Pruner:
         )
 
     def _read_list(self, path: str, fingerprint: str) -> dict[str, Any] | None:
-        try:
-            answer = self._aws("s3").get_object(**self._list(path, fingerprint))
-        except Exception as error:
-            if code_of(error) in MISSING:
-                return None
-            raise
-        found: dict[str, Any] = json.loads(answer["Body"].read())
-        return found
+        where = self._list(path, fingerprint)
+        found = lake.content(self._aws, where["Bucket"], where["Key"])
+        return None if found is None else dict(json.loads(found))
 
     def _list(self, path: str, fingerprint: str) -> dict[str, str]:
         # Without its entry in the ledger nobody reads a list. Nodes may not delete here: a lifecycle rule does.

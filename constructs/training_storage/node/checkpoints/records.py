@@ -14,6 +14,7 @@ from typing import Any
 
 from .. import places
 from ..aws import MISSING, TAKEN, Aws, code_of
+from . import lake
 from .model import Record, RecordedFile
 from .names import quoted
 
@@ -118,24 +119,12 @@ def read_all(aws: Aws, bucket: str, *, damaged: list[str] | None = None) -> list
         RecordDamagedError: Some cannot be read, and ``damaged`` was left out.
         ClientError: S3 refused or failed.
     """
-    s3 = aws("s3")
-    keys: list[str] = []
-    more: dict[str, str] = {}
-    while True:
-        page = s3.list_objects_v2(Bucket=bucket, Prefix=places.RECORDS, **more)
-        keys.extend(each["Key"] for each in page.get("Contents", ()) if not each["Key"].endswith("/"))
-        token = page.get("NextContinuationToken")
-        if not page.get("IsTruncated") or not token:
-            break
-        more = {"ContinuationToken": token}
+    keys = [each for each in lake.listing(aws, bucket, places.RECORDS) if not each.endswith("/")]
 
     def read(key: str) -> Record | str | None:
-        try:
-            content = s3.get_object(Bucket=bucket, Key=key)["Body"].read()
-        except Exception as error:
-            if code_of(error) in MISSING:
-                return None
-            raise
+        content = lake.content(aws, bucket, key)
+        if content is None:
+            return None
         try:
             record = decode(content)
         except ValueError as error:

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .. import places
-from ..aws import MISSING, Aws, code_of
+from ..aws import Aws
 from ..settings import Settings
+from . import lake
 from .model import Checkpoint, Verdict
 
 
@@ -89,13 +90,10 @@ def read(aws: Aws, bucket: str, hot_tier_id: str) -> dict[str, Any] | None:
         ClientError: S3 refused or failed.
         ValueError: What lies there is no status.
     """
-    try:
-        answer = aws("s3").get_object(Bucket=bucket, Key=places.status_key(hot_tier_id))
-    except Exception as error:
-        if code_of(error) in MISSING:
-            return None
-        raise
-    found = json.loads(answer["Body"].read())
+    held = lake.content(aws, bucket, places.status_key(hot_tier_id))
+    if held is None:
+        return None
+    found = json.loads(held)
     if not isinstance(found, dict):
         raise ValueError(f"s3://{bucket}/{places.status_key(hot_tier_id)} is no status")  # noqa: TRY004 - as the rest
     return found

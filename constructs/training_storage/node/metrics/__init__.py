@@ -4,6 +4,8 @@ Nodes write by these tables, dashboards and alarms draw by them, and the diagnos
 product spells the name of a metric. ``figures`` has the ten that people look at.
 """
 
+from __future__ import annotations
+
 from .model import FLEET, KIND, NAMESPACE, NODE, RANK, SOURCE, Figure, Metric
 from .ours import OURS
 from .services import SERVICES
