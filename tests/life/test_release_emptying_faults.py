@@ -11,7 +11,7 @@ from tests.life.emptying import HOT_STACK, Emptied
 from tests.life.faults import KINDS, Fault, Faulty, Killed
 
 RUNS = 40
-MORE_RUNS = 1000
+MORE_RUNS = 400
 KILLS = ("killed-before", "killed-after")
 
 

@@ -12,6 +12,7 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_s3 as s3
 
+from tests.life.emptying import Emptied
 from tests.life.fake_aws import FakeAws
 from tests.life.release_world import LAKE, TAGS, World, world
 from tests.life.test_release_tiers import HOT, Tier, flushing
@@ -35,6 +36,8 @@ OF_S3 = {
     "upload_part_copy": "s3:PutObject",
     "complete_multipart_upload": "s3:PutObject",
     "abort_multipart_upload": "s3:AbortMultipartUpload",
+    "delete_object": "s3:DeleteObject",
+    "delete_objects": "s3:DeleteObject",
     "list_parts": "s3:ListMultipartUploadParts",
     "list_multipart_uploads": "s3:ListBucketMultipartUploads",
 }
@@ -195,6 +198,27 @@ def test_a_release_of_directory_buckets_has_every_right_that_it_uses(
         action for action, _ in seen
     }
     assert _lacking(seen, rights) == []
+
+
+def test_a_release_that_empties_directory_buckets_has_every_right_that_it_uses(app: cdk.App) -> None:
+    made = Emptied()
+    made.aws.s3.create_multipart_upload(Bucket=HOT[0], Key="checkpoints/run1/step-9/rank0.pt")
+    made.aws.sleep(600)
+    names = [each.replace("hot", "???") for each in HOT]
+    options = {"copies_checkpoints": True, "directory_bucket_names": names, "read_prefixes": [""]}
+    rights = _machine(app, empties_directory_buckets=True, **options)
+    without = _machine(cdk.App(), **options)
+    recorder = Recorder(made.aws)
+    for action in ("check", "prove", "release"):
+        assert made.release(action, aws=recorder)["status"] == "done"
+    assert made.hot() == {}
+    assert _lacking(recorder.seen, rights) == []
+    assert "s3:DeleteObject" not in {action for action, _ in recorder.seen | set(rights)}  # none on the lake
+    # What only this release may do: read in the template of the hot stack which buckets that stack deletes.
+    assert _lacking(recorder.seen, without) == [("cloudformation:GetTemplate", "")]
+    assert {action for action, _ in rights} - {action for action, _ in without} == {"cloudformation:GetTemplate"}
+    (where,) = [target for action, target in rights if action == "cloudformation:GetTemplate"]
+    assert where.endswith(":stack/run-hot/*")
 
 
 def test_a_release_of_local_disks_has_every_right_that_it_uses(app: cdk.App) -> None:

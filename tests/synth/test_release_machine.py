@@ -17,9 +17,21 @@ from training_storage.lifecycle import ReleaseMachine
 from training_storage.lifecycle._release_definition import definition
 from training_storage.node.release.steps import EMPTYING, LAST_OF, STEPS
 from training_storage.operations import release_find
+from training_storage.parts import make_release_machine
+from training_storage.planner import plan
 from training_storage.tiers import DataLake
+from training_storage.workload import parse_workload
 
 ENV = cdk.Environment(account="111111111111", region="us-east-1")
+OBJECTS: dict[str, Any] = {
+    "name": "run",
+    "region": "us-east-1",
+    "availability_zone_id": "use1-az6",
+    "compute": {"instance_type": "p5.48xlarge", "instance_count": 2},
+    "hot_tier": "express",
+    "dataset": {"size": "2 TB", "average_file_size": "64 MB", "interface": "object"},
+    "checkpoints": {"size": "100 GB", "interval": "30m"},
+}
 
 
 @pytest.fixture
@@ -211,6 +223,28 @@ def test_express_reads_the_buckets_of_any_run_and_the_whole_lake() -> None:
             if each["Type"] == "AWS::IAM::Policy"
         ]
     )
+
+
+@pytest.mark.parametrize(
+    ("express", "empties"),
+    [
+        ({"removal": "delete"}, True),
+        ({"removal": "delete", "content_is_cache": True}, False),
+        ({"removal": "retain"}, False),
+        ({}, False),
+        ({"bucket_names": ["mine--use1-az6--x-s3"]}, False),
+    ],
+)
+def test_only_buckets_that_go_and_are_no_cache_are_emptied(
+    stack: cdk.Stack, express: dict[str, Any], empties: bool
+) -> None:
+    made = plan(parse_workload(json.dumps({**OBJECTS, "express": express})))
+    make_release_machine(stack, "Release", made, data_lake=DataLake(stack, "DataLake"))
+    environment = only(stack, "AWS::Lambda::Function")["Properties"]["Environment"]["Variables"]
+    assert (environment.get("EMPTIES_DIRECTORY_BUCKETS") == "true") is empties
+    assert ("EMPTIES_DIRECTORY_BUCKETS" in environment) is empties
+    assert (EMPTYING in json.dumps(only(stack, "AWS::StepFunctions::StateMachine"))) is empties
+    assert ("cloudformation:GetTemplate" in {action for action, _, _ in allowed(stack)}) is empties
 
 
 def test_a_given_file_system_and_foreign_buckets_are_named() -> None:

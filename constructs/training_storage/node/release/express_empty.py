@@ -29,8 +29,8 @@ CALL_S = 60.0
 NAMED = 2_000_000
 """Objects up to which those that are not in the list are looked for by name, 100 bytes of memory each."""
 _BUSY_S = 1_800.0
-_NO_XML = "MalformedXML"
-"""What S3 says to a batch with a key that XML cannot hold."""
+_ALONE = frozenset({"MalformedXML", "InvalidArgument", "NotImplemented"})
+"""What S3 says to a batch with a key that XML cannot hold, or with a condition that it does not take of a batch."""
 _BUSY = frozenset({"SlowDown", "InternalError", "ServiceUnavailable", "503", "500", "RequestTimeout"})
 _STOP = "Nothing more is removed. Stop what writes, and run the release again, which proves anew what is there"
 
@@ -246,7 +246,7 @@ def _batch(ctx: Context, bucket: str, entries: list[Entry]) -> dict[str, list[st
         code = code_of(error)
         if code == "NoSuchBucket":
             return found
-        if code != _NO_XML:
+        if code not in _ALONE:
             raise
         errors = [{"Key": each.key, "Code": "PreconditionFailed"} for each in entries]  # each by itself
     for each in errors:
