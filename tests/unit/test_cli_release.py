@@ -8,12 +8,15 @@ import sys
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from tests.unit._release import RELEASED, World
 from training_storage.cli.app import main
+from training_storage.cli.render_release import Progress
 from training_storage.operations import aws
 from training_storage.operations.release import release
 from training_storage.operations.release_abandon import abandon
+from training_storage.operations.release_execution import Look
 
 LEFT = {"datasets": {"files": 7, "bytes": 2_000_000, "why": "came from S3"}, "scratch": {"files": 1, "bytes": 5}}
 PROVEN = {
@@ -195,6 +198,22 @@ def test_nodes_that_run_are_named_before_anybody_is_asked(world: World, capsys: 
 def test_bad_usage_ends_with_two(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     given: list[Any] = ["release", "run", *arguments] if arguments else ["release"]
     assert main(given) == 2
+
+
+def test_what_lies_in_a_directory_bucket_is_left_by_its_address(world: World) -> None:
+    assert main(["release", "run", "--dry-run", "--leave", "s3://hot--use1-az6--x-s3/a"]) == 0
+    assert world.machine.started[0]["leave"] == ["s3://hot--use1-az6--x-s3/a"]
+
+
+def test_brackets_in_what_it_waits_for_are_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rich takes them for markup, and one that closes what was not opened ends the command."""
+    seen = io.StringIO()
+    console = Console(file=seen, force_terminal=True, width=200)
+    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with Progress("run", quiet=False) as progress:
+        progress.look(Look(step="survey", waiting=True, message="/fsx/[/a] cannot be read"))
+    assert "/fsx/[/a] cannot be read" in seen.getvalue()
 
 
 def test_an_interrupt_says_that_the_release_goes_on(

@@ -252,9 +252,9 @@ def test_without_datapoints_nothing_is_known_and_it_is_kept(world: World) -> Non
     assert world.now - began <= guard.WAIT_S + guard.LOOK_S
 
 
-def test_a_gap_after_the_proof_is_not_taken_for_quiet(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.proven(valid_from=world.now - 3 * HOUR)
-    whole, since = world.cloudwatch.get_metric_data, world.now - HOUR
+def known_from(world: World, monkeypatch: pytest.MonkeyPatch, since: float) -> None:
+    """Let CloudWatch know nothing of what was before a moment."""
+    whole = world.cloudwatch.get_metric_data
 
     def later(**given: Any) -> dict[str, Any]:
         found = whole(**given)
@@ -268,9 +268,22 @@ def test_a_gap_after_the_proof_is_not_taken_for_quiet(world: World, monkeypatch:
         return found
 
     monkeypatch.setattr(world.cloudwatch, "get_metric_data", later)
+
+
+def test_a_gap_after_the_proof_is_not_taken_for_quiet(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.proven(valid_from=world.now - 3 * HOUR)
+    known_from(world, monkeypatch, world.now - HOUR)
     said = world.decide()
     assert not said.may_go
     assert "CloudWatch does not know whether clients wrote to it after its proof" in said.reason
+
+
+def test_a_gap_after_the_creation_is_not_taken_for_quiet(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.sleep(2 * DAY)
+    known_from(world, monkeypatch, world.now - DAY)
+    said = world.decide()
+    assert not said.may_go
+    assert "CloudWatch does not know whether clients wrote to it in its first hours" in said.reason
 
 
 def test_of_what_is_older_than_cloudwatch_knows_only_a_proof_speaks(world: World) -> None:

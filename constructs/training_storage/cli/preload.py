@@ -142,8 +142,8 @@ class _Reporter:
         self._plain = quiet or not sys.stderr.isatty()
         self._quiet = quiet
         self._bar = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            console=console, disable=self._plain,
+            SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
+            TimeElapsedColumn(), console=console, disable=self._plain,
         )  # fmt: skip
         self._row = self._bar.add_task("looking at the file system", total=None)
         self._last = ""

@@ -55,8 +55,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.abandon is not None and (arguments.dry_run or arguments.leave):
         other = "--dry-run" if arguments.dry_run else "--leave"
         raise UsageError(f"--abandon proves nothing, so {other} has no meaning beside it", program=program)
-    if wrong := [path for path in arguments.leave if not path.startswith("/")]:
-        raise UsageError(f"--leave {wrong[0]}: a path of the hot tier starts with /", program=program)
+    if wrong := [path for path in arguments.leave if not path.startswith(("/", "s3://"))]:
+        raise UsageError(
+            f"--leave {wrong[0]}: a path of the hot tier starts with /, what lies in a directory bucket with / or with "
+            "s3://BUCKET/",
+            program=program,
+        )
     from training_storage.cli.render_release import Asking, Progress, as_text
     from training_storage.operations.aws import clients, make_session
     from training_storage.operations.release import release

@@ -237,5 +237,8 @@ class Progress:
         if self._plain:
             print(text, file=sys.stderr, flush=True)
         else:
-            self._console.print(text)
-            self._status.update(text)
+            from rich.text import Text
+
+            # Paths and words of AWS hold brackets, which are no markup.
+            self._console.print(text, markup=False)
+            self._status.update(Text(text))

@@ -51,7 +51,7 @@ def find_hot_tier(session: Session, name: str) -> DeployedHotTier:
     if FILE_SYSTEM_ID not in outputs:
         raise RefusedError(
             f"stack {stack_name} in {session.region_name} has no output {FILE_SYSTEM_ID}: it holds no Lustre file "
-            "system; fix: check the name and --region; only a plan with Lustre has a listing to import"
+            "system; fix: check the name and --region; only a plan with Lustre has a listing or data to load"
         )
     return DeployedHotTier(name=name, file_system_id=outputs[FILE_SYSTEM_ID])
 

@@ -35,6 +35,9 @@ YOUNG_S = 600
 """Age up to which a file system without a write may go before CloudWatch knows its last minutes. Making one and its
 links takes about as long, and CloudWatch begins to know it before anybody can have mounted it for long."""
 
+MADE_S = 7_200
+"""How long after its creation CloudWatch may begin to know a file system that nobody can have used before."""
+
 OVERRIDE_S = 3_600
 """How long an override counts."""
 
@@ -268,6 +271,8 @@ def _look(
             )
     if proof is None and seen.last_write is not None:
         raise DoubtError(f"it was last written to at {_moment(seen.last_write)}, and {flaw}")
+    if proof is None and whole and (seen.known_from is None or seen.known_from > created + MADE_S):
+        raise DoubtError(f"CloudWatch does not know whether clients wrote to it in its first hours, and {flaw}")
     if proof is None and (settled or clock() - created <= YOUNG_S):
         return Answer(True, f"{asked.file_system_id} may go: no client ever wrote to it")
     return None
