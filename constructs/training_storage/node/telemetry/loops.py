@@ -156,8 +156,11 @@ class Loop:
             recorder = self._recorder
             with recorder.lock:
                 if self.waiting and not self.muted:
-                    recorder.cell.more_wait_ns += max(recorder.clock() - self.asked_ns, 0) - self._counted_ns
+                    wait, counted = max(recorder.clock() - self.asked_ns, 0), self._counted_ns
                     self._counted_ns = 0
+                    recorder.cell.more_wait_ns += (
+                        wait - counted if self._pairs is None else self._pairs.come(wait, counted)
+                    )
                 self.waiting = False
                 self.begun_ns = 0
         except Exception as error:

@@ -190,7 +190,7 @@ class File:
     def send(self, record: Mapping[str, Any]) -> None:
         """Append one line."""
         line = encoded(record)
-        handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o644)
+        handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
         try:
             # What a full disk left of the line before is ended, so that it spoils no other.
             whole = b"\n" + line if self._broken else line

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from . import quiet
 
 PENDING = 256
-"""Pairs that wait for the GPU; beyond, the host's wait stands for the oldest."""
+"""Pairs that are kept until the GPU has passed them. A GPU so far behind was not idle when the batch came."""
 
 
 class Event(Protocol):
@@ -120,7 +120,7 @@ class Pairs:
                 # The host's wait is the most that it can be: what is above it is the time between two events.
                 exposed = min(max(int(asked.elapsed_time(came) * 1e6), 0), host_ns)
             elif len(pending) > PENDING:
-                exposed = host_ns
+                exposed = 0
             else:
                 break
             total += exposed - counted_ns
@@ -128,9 +128,13 @@ class Pairs:
         return total
 
     def rest(self) -> int:
-        """Return the waits of all that is left: the host's, where the stream has not passed them."""
+        """Return the waits of all that is left.
+
+        An event that was recorded while the GPU was idle is passed at once. One that is not passed yet was therefore
+        recorded while the GPU worked, and nothing was exposed; but for the very last, which has had no time.
+        """
         total = self.passed()
-        for _, _, host_ns, counted_ns in self._pending:
-            total += host_ns - counted_ns
+        for asked, _, host_ns, counted_ns in self._pending:
+            total += (host_ns if asked.query() else 0) - counted_ns
         self._pending.clear()
         return total

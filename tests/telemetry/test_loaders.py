@@ -1,0 +1,295 @@
+"""What is watched behaves as it did: any iterable, its length, its errors; and PyTorch's loader tells what is ready."""
+
+from __future__ import annotations
+
+import gc
+import itertools
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.telemetry.simulated import Clock, Kept, Loader, recorder
+from training_storage.node.telemetry import Telemetry, nbytes
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def kept() -> Kept:
+    return Kept()
+
+
+@pytest.fixture
+def telemetry(clock: Clock, kept: Kept) -> Telemetry:
+    return recorder(clock, kept)
+
+
+class Data:
+    """A data set, whose loader is made anew each epoch."""
+
+
+class WorkersIterator:
+    """What ``iter()`` of PyTorch's loader with workers gives: its attributes, its way to fetch, by a simulated clock.
+
+    Workers take batches in turn and need a known time for each; what comes out of turn waits in ``_task_info``.
+    """
+
+    def __init__(self, clock: Clock, times: list[float], workers: int, prefetch: int) -> None:
+        self._clock = clock
+        self._times = times
+        self._free = [clock.now] * workers
+        self._data_queue = self
+        self._queue: list[tuple[int, int]] = []
+        self._task_info: dict[int, tuple[Any, ...]] = {}
+        self._tasks_outstanding = 0
+        self._send_idx = self._rcvd_idx = 0
+        self.ready_when_asked: list[int] = []
+        for _ in range(prefetch * workers):
+            self._try_put_index()
+
+    def qsize(self) -> int:
+        return sum(done <= self._clock.now for done, _ in self._queue)
+
+    def _try_put_index(self) -> None:
+        if self._send_idx >= len(self._times):
+            return
+        worker = self._send_idx % len(self._free)
+        self._free[worker] = max(self._free[worker], self._clock.now) + round(self._times[self._send_idx] * 1e9)
+        self._queue.append((self._free[worker], self._send_idx))
+        self._queue.sort()
+        self._task_info[self._send_idx] = (worker,)
+        self._tasks_outstanding += 1
+        self._send_idx += 1
+
+    def __iter__(self) -> Iterator[int]:
+        return self
+
+    def __next__(self) -> int:
+        if self._rcvd_idx >= len(self._times):
+            raise StopIteration
+        done = {number for when, number in self._queue if when <= self._clock.now}
+        fetched = {number for number, info in self._task_info.items() if len(info) == 2}
+        self.ready_when_asked.append(len(done | fetched))
+        while len(self._task_info[self._rcvd_idx]) < 2:
+            when, number = self._queue.pop(0)
+            self._clock.now = max(self._clock.now, when)
+            self._tasks_outstanding -= 1
+            self._task_info[number] += (number,)
+        _, batch = self._task_info.pop(self._rcvd_idx)
+        self._rcvd_idx += 1
+        self._try_put_index()
+        return int(batch)
+
+
+class WorkersLoader:
+    def __init__(self, clock: Clock, times: list[float], workers: int = 4, prefetch: int = 2) -> None:
+        self.dataset = Data()
+        self.given = (clock, times, workers, prefetch)
+        self.last: WorkersIterator | None = None
+
+    def __len__(self) -> int:
+        return len(self.given[1])
+
+    def __iter__(self) -> Iterator[int]:
+        self.last = WorkersIterator(*self.given)
+        return self.last
+
+
+@pytest.mark.parametrize(
+    ("times", "step"),
+    [
+        pytest.param([0.1] * 400, 0.2, id="fast"),
+        pytest.param([0.1] * 400, 0.01, id="slow"),
+        pytest.param([0.3 if number % 7 == 0 else 0.02 for number in range(400)], 0.03, id="out of turn"),
+    ],
+)
+def test_a_loader_with_workers_tells_how_many_batches_are_ready(
+    times: list[float], step: float, telemetry: Telemetry, clock: Clock, kept: Kept
+) -> None:
+    loader = WorkersLoader(clock, times)
+    begun = clock.now
+    for _ in telemetry.watch(loader):
+        clock.pass_s(step)
+    telemetry.flush()
+    assert loader.last is not None
+    # The loop asks once more than there are batches, and finds none.
+    ready = [*loader.last.ready_when_asked, 0]
+    records = kept.records
+    asked = [record["Steps"] for record in records]
+    assert sum(asked) == 400
+    if len(records) == 1:
+        assert kept.last["LoaderQueueDepth"] == pytest.approx(sum(ready) / len(ready), rel=1e-6)
+        assert kept.last["LoaderQueueEmptyShare"] == pytest.approx(100 * ready.count(0) / len(ready), rel=1e-6)
+    total = (clock.now - begun) * 1e-9
+    assert kept.total("DataWaitTime") == pytest.approx(total - 400 * step, rel=0.01)
+
+
+def test_a_fast_loader_has_batches_ready_and_a_slow_one_none(telemetry: Telemetry, clock: Clock, kept: Kept) -> None:
+    for _ in telemetry.watch(WorkersLoader(clock, [0.1] * 100)):
+        clock.pass_s(0.5)
+    telemetry.flush()
+    assert kept.last["LoaderQueueDepth"] > 6
+    assert kept.last["LoaderQueueEmptyShare"] < 3
+    for _ in telemetry.watch(WorkersLoader(clock, [0.5] * 100)):
+        clock.pass_s(0.01)
+    telemetry.flush()
+    assert kept.last["LoaderQueueDepth"] <= 1.5
+
+
+def test_a_queue_that_does_not_know_its_size_is_no_queue(telemetry: Telemetry, clock: Clock, kept: Kept) -> None:
+    class Unknown(WorkersIterator):
+        def qsize(self) -> int:
+            raise NotImplementedError
+
+    class UnknownLoader(WorkersLoader):
+        def __iter__(self) -> Iterator[int]:
+            return Unknown(*self.given)
+
+    for _ in telemetry.watch(UnknownLoader(clock, [0.5] * 20)):
+        clock.pass_s(0.01)
+    telemetry.close()
+    assert "LoaderQueueDepth" not in kept.last
+    assert kept.last["LoaderQueueEmptyShare"] > 20
+
+
+def test_a_loader_made_anew_reads_the_same_data(telemetry: Telemetry, clock: Clock, kept: Kept) -> None:
+    data = Data()
+    for _ in range(3):
+        loader = WorkersLoader(clock, [0.1] * 10)
+        loader.dataset = data
+        for _ in telemetry.watch(loader):
+            clock.pass_s(0.1)
+        telemetry.flush()
+    assert kept.all("Epoch") == [1, 2, 3]
+
+
+@pytest.mark.parametrize("source", [[1, 2, 3], (1, 2, 3), "abc", {"a": 1}, range(3), {1, 2}], ids=repr)
+def test_any_iterable(source: Any, telemetry: Telemetry) -> None:
+    watched = telemetry.watch(source)
+    assert list(watched) == list(source)
+    assert list(watched) == list(source)
+    assert len(watched) == len(source)
+    assert bool(watched)
+
+
+def test_generators_and_iterators(telemetry: Telemetry) -> None:
+    watched = telemetry.watch(each for each in range(5))
+    assert next(watched) == 0  # type: ignore[call-overload] # what is an iterator stays one; the type does not say so
+    assert list(watched) == [1, 2, 3, 4]
+    assert list(watched) == []
+    with pytest.raises(TypeError, match="has no len"):
+        len(watched)
+    assert not hasattr(telemetry.watch([1]), "__next__")
+    assert list(itertools.islice(telemetry.watch(itertools.count()), 3)) == [0, 1, 2]
+
+
+def test_only_next_is_needed_of_an_iterator(telemetry: Telemetry) -> None:
+    class Bare:
+        left = 3
+
+        def __next__(self) -> int:
+            self.left -= 1
+            if self.left < 0:
+                raise StopIteration
+            return self.left
+
+    class Source:
+        def __iter__(self) -> Any:
+            return Bare()
+
+    assert list(telemetry.watch(Source())) == [2, 1, 0]
+
+
+def test_attributes_are_the_loaders(telemetry: Telemetry, clock: Clock) -> None:
+    loader = WorkersLoader(clock, [0.1])
+    watched = telemetry.watch(loader)
+    assert watched.dataset is loader.dataset
+    watched.dataset = None
+    assert loader.dataset is None
+    assert not hasattr(watched, "set_epoch")
+
+
+def test_errors_of_the_loader_pass_as_they_are(telemetry: Telemetry, clock: Clock, kept: Kept) -> None:
+    error = RuntimeError("worker died")
+
+    def broken() -> Iterator[int]:
+        yield 1
+        clock.pass_s(2)
+        raise error
+
+    with pytest.raises(RuntimeError) as caught:  # noqa: PT012 - a loop that raises
+        for _ in telemetry.watch(broken()):
+            clock.pass_s(1)
+    assert caught.value is error
+    telemetry.close()
+    assert kept.last["Steps"] == 1
+    assert kept.last["ElapsedTime"] == pytest.approx(3)
+    with pytest.raises(TypeError, match="not iterable"):
+        list(telemetry.watch(5))  # type: ignore[arg-type] # as wrong as it is without telemetry
+
+
+def test_a_loop_that_is_left_has_ended(telemetry: Telemetry, clock: Clock, kept: Kept) -> None:
+    loader = Loader(clock, [0.5] * 10)
+    for number in telemetry.watch(loader):
+        clock.pass_s(1)
+        if number == 2:
+            break
+    clock.pass_s(1000)
+    with pytest.raises(ValueError, match="of training"):  # noqa: PT012 - a loop that raises
+        for _ in telemetry.watch(loader):
+            clock.pass_s(1)
+            raise ValueError("of training")
+    gc.collect()
+    clock.pass_s(1000)
+    telemetry.close()
+    assert kept.total("ElapsedTime") == pytest.approx(6)
+    assert kept.total("Steps") == 4
+    assert kept.all("StepTime") == pytest.approx([1.5] * 4)
+
+
+def test_a_generator_that_is_left_goes_on_where_it_was(telemetry: Telemetry) -> None:
+    source = iter(range(10))
+    for number in telemetry.watch(source):
+        if number == 2:
+            break
+    assert next(source) == 3
+
+
+def test_a_batch_is_gone_when_training_lets_go_of_it(telemetry: Telemetry) -> None:
+    class Batch:
+        pass
+
+    seen: weakref.ref[Batch] | None = None
+    for batch in telemetry.watch(Batch() for _ in range(3)):
+        assert seen is None or seen() is None
+        seen = weakref.ref(batch)
+        del batch
+        assert seen() is None
+
+
+def test_a_function_that_cannot_tell_bytes(
+    telemetry: Telemetry, clock: Clock, kept: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    def size(batch: Any) -> int:
+        raise KeyError("image")
+
+    for _ in telemetry.watch(Loader(clock, [0.1] * 50), batch_bytes=size):
+        clock.pass_s(0.1)
+    telemetry.close()
+    assert "TrainingReadBytes" not in kept.last
+    assert kept.last["Steps"] == 50
+    assert sum("batch_bytes" in message for message in caplog.messages) == 1
+
+
+def test_bytes_of_batches() -> None:
+    class Tensor:
+        nbytes = 400
+
+    batch = {"image": [Tensor(), Tensor()], "name": ("ab", b"cde"), "label": 7, "raw": memoryview(bytes(10))}
+    assert nbytes(batch) == 815
+    assert nbytes(None) == 0
