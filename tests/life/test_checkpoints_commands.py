@@ -180,6 +180,19 @@ def test_the_drill_reads_every_byte_on_all_nodes_and_holds_it_against_the_file(r
     ]
 
 
+def test_the_storage_node_reads_only_where_the_fleet_is_at_zero(run: Nodes) -> None:
+    """It has a smaller network, and trains nothing: a restart does not wait for it."""
+    run.aws.machines.set_desired_capacity(AutoScalingGroupName=f"{NAME}-storage-node", DesiredCapacity=1)
+    [storage] = [each for each, about in run.aws.machines.instances.items() if about["group"] == f"{NAME}-storage-node"]
+    [hot] = told("restore-drill", NAME, "--source", "hot")["drills"]
+    assert hot["nodes"] == 2
+    assert storage not in hot["metrics"]
+    run.aws.machines.group(f"{NAME}-fleet", TAGS, 0, 8)
+    [hot] = told("restore-drill", NAME, "--source", "hot")["drills"]
+    assert list(hot["metrics"]) == [storage]
+    assert hot["bytes"] == hot["size"]
+
+
 def test_a_restore_that_takes_too_long_is_an_exit_code(run: Nodes) -> None:
     run.max_restore_s = 0.0
     assert "TOO LONG: the workload file allows 0 s" in said("restore-drill", NAME, "--source", "hot", code=1)

@@ -17,7 +17,7 @@ from training_storage.node.checkpoints import records, verification
 from training_storage.node.run_command import NodeAnswer
 from training_storage.node.settings import Settings
 from training_storage.operations.aws import aws_errors
-from training_storage.operations.node_commands import NodeRun, choose_nodes, run_on_nodes
+from training_storage.operations.node_commands import NodeRun, choose_nodes, choose_readers, run_on_nodes
 
 if TYPE_CHECKING:
     from training_storage.node.aws import Aws
@@ -303,7 +303,7 @@ def restore_drill(
         lake_bucket: The data lake.
         path: Checkpoint below the checkpoint folder. Left out: the newest on each side.
         source: ``hot``, ``lake`` or ``both``.
-        nodes: So many nodes at most. Left out: every one that is online, as a restart has them.
+        nodes: So many nodes at most. Left out: every one of the fleet that is online, as a restart has them.
         on_start: Called with the nodes.
         on_look: Called with each look.
         sleep: Replaced in tests.
@@ -318,7 +318,7 @@ def restore_drill(
     """
     argv = ["drill", "--source", source, *(["--path", path] if path else [])]
     run = run_on_nodes(
-        aws, name, lake_bucket, argv, nodes=lambda: choose_nodes(aws, name, nodes),
+        aws, name, lake_bucket, argv, nodes=lambda: choose_readers(aws, name, nodes),
         for_nodes=lambda chosen: ["--among", ",".join(chosen)],
         on_start=on_start, on_look=on_look, sleep=sleep, clock=clock,
     )  # fmt: skip

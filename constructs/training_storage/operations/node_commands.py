@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from training_storage.errors import RefusedError
 from training_storage.node import calls
-from training_storage.node.run_command import LONGEST_S, NodeAnswer, online_nodes, running_nodes
+from training_storage.node.run_command import LONGEST_S, STORAGE_NODE, NodeAnswer, online_nodes, running_nodes
 from training_storage.operations.aws import aws_errors
 
 if TYPE_CHECKING:
@@ -70,6 +70,22 @@ def choose_nodes(aws: Aws, name: str, most: int | None) -> tuple[str, ...]:
         "they are still booting; else look at amazon-ssm-agent on them, and at the way from their subnet to Systems "
         f"Manager (NAT, or endpoints ssm, ssmmessages and ec2messages); or start the storage node with {start}"
     )
+
+
+def choose_readers(aws: Aws, name: str, most: int | None) -> tuple[str, ...]:
+    """Return nodes that read as a restart would: of the fleet; the storage node, which trains nothing, for want of one.
+
+    Args:
+        aws: Clients.
+        name: Workload name.
+        most: So many at most; all where None.
+
+    Raises:
+        RefusedError: There is none; the message says why and how to start one.
+    """
+    online, roles = choose_nodes(aws, name, None), running_nodes(aws, name)
+    fleet = tuple(each for each in online if roles.get(each) != STORAGE_NODE)
+    return (fleet or online)[:most]
 
 
 def run_on_nodes(
