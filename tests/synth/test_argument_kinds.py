@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -108,9 +110,31 @@ def arguments(kind: type) -> list[str]:
 EVERY = [(kind, name) for kind in CONSTRUCTS for name in arguments(kind)]
 
 
+@pytest.fixture(scope="module")
+def one_app(cdk_context: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> cdk.App:
+    """An app for all of these tests: none of them synthesizes it, and to make one takes longer than what they do."""
+    return cdk.App(context=cdk_context, outdir=str(tmp_path_factory.mktemp("cdk.out")), analytics_reporting=False)
+
+
 @pytest.fixture
-def stack(app: cdk.App) -> cdk.Stack:
-    return cdk.Stack(app, "Stack", env=cdk.Environment(account="111111111111", region="us-east-1"))
+def stack(one_app: cdk.App) -> cdk.Stack:
+    name = f"Stack{len(one_app.node.children)}"
+    return cdk.Stack(one_app, name, env=cdk.Environment(account="111111111111", region="us-east-1"))
+
+
+Place = tuple[cdk.Stack, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def place(one_app: cdk.App) -> Callable[[type], Place]:
+    """A stack for each kind of construct, with what that one cannot do without: what is refused leaves it as it was."""
+
+    @cache
+    def of(kind: type) -> Place:
+        stack = cdk.Stack(one_app, kind.__name__, env=cdk.Environment(account="111111111111", region="us-east-1"))
+        return stack, right(kind, stack)
+
+    return of
 
 
 def refuse(make: Callable[[], object], scope: Construct, path: str) -> str:
@@ -122,15 +146,31 @@ def refuse(make: Callable[[], object], scope: Construct, path: str) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("value", [object(), 1 + 2j], ids=["object", "complex"])
+@pytest.mark.parametrize("value", [object(), pytest.param(1 + 2j, marks=pytest.mark.long)], ids=["object", "complex"])
 @pytest.mark.parametrize(("kind", "name"), EVERY, ids=lambda each: each if isinstance(each, str) else each.__name__)
-def test_what_no_argument_takes_is_named(stack: cdk.Stack, kind: type, name: str, value: object) -> None:
-    given = right(kind, stack)
+def test_what_no_argument_takes_is_named(place: Callable[[type], Place], kind: type, name: str, value: object) -> None:
+    stack, given = place(kind)
     refuse(lambda: kind(stack, "Made", **{**given, name: value}), stack, name)
 
 
-@pytest.mark.parametrize("form", ["text", "number", "list", "resolvable"])
-@pytest.mark.parametrize(("kind", "name"), EVERY, ids=lambda each: each if isinstance(each, str) else each.__name__)
+def fitting(kind: type, name: str) -> str:
+    """Return the form of a token that an argument of this annotation may well be given."""
+    annotation = str(inspect.signature(kind.__init__).parameters[name].annotation)  # type: ignore[misc]
+    forms = {"Sequence": "list", "list": "list", "int": "number", "float": "number", "str": "text"}
+    return next((form for word, form in forms.items() if re.search(rf"\b{word}\b", annotation)), "resolvable")
+
+
+# The others, of which most fit nothing that the argument takes, are long.
+TOKENS = [
+    pytest.param(kind, name, form, marks=() if form == fitting(kind, name) else pytest.mark.long)
+    for kind, name in EVERY
+    for form in ("text", "number", "list", "resolvable")
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "form"), TOKENS, ids=lambda each: each if isinstance(each, str) else each.__name__
+)
 def test_a_token_is_taken_or_named_in_every_argument(stack: cdk.Stack, kind: type, name: str, form: str) -> None:
     tokens: dict[str, Callable[[], object]] = {
         "text": lambda: cdk.Fn.import_value("network"),
@@ -160,8 +200,8 @@ def test_one_subnet_in_a_list_is_named(stack: cdk.Stack, kind: type) -> None:
     [each for each in EVERY if inspect.signature(each[0].__init__).parameters[each[1]].default is not None],  # type: ignore[misc]
     ids=lambda each: each if isinstance(each, str) else each.__name__,
 )
-def test_none_where_something_is_needed_is_named(stack: cdk.Stack, kind: type, name: str) -> None:
-    given = right(kind, stack)
+def test_none_where_something_is_needed_is_named(place: Callable[[type], Place], kind: type, name: str) -> None:
+    stack, given = place(kind)
     refuse(lambda: kind(stack, "Made", **{**given, name: None}), stack, name)
 
 
@@ -226,9 +266,9 @@ WRONG: list[tuple[type, str, object, str]] = [
     ids=[f"{kind.__name__}-{name}-{index}" for index, (kind, name, _, _) in enumerate(WRONG)],
 )
 def test_a_slip_is_answered_with_what_to_write(
-    stack: cdk.Stack, kind: type, name: str, value: object, said: str
+    place: Callable[[type], Place], kind: type, name: str, value: object, said: str
 ) -> None:
-    given = right(kind, stack)
+    stack, given = place(kind)
     assert said in refuse(lambda: kind(stack, "Made", **{**given, name: value}), stack, name)
 
 
