@@ -8,12 +8,12 @@ import aws_cdk as cdk
 from constructs import Construct
 
 from stacks.compute import ComputeStack
-from training_storage.parts import make_dashboard
+from training_storage.parts import make_monitoring
 from training_storage.planner.model import Plan
 
 
 class MonitoringStack(cdk.Stack):
-    """One small dashboard."""
+    """Dashboard, alarms and what the plan expects; all of it goes with the run."""
 
     def __init__(
         self,
@@ -24,14 +24,12 @@ class MonitoringStack(cdk.Stack):
         compute: ComputeStack,
         **kwargs: Any,
     ) -> None:
-        super().__init__(scope, construct_id, description=f"Dashboard of {plan.name}, for one run", **kwargs)
-        dashboard = make_dashboard(
-            self,
-            "Dashboard",
-            plan,
-            data_lake=compute.data_lake,
-            file_system=compute.storage.file_system,
-            fleet=compute.fleet,
-        )
-        assert dashboard is not None  # noqa: S101 - the caller makes this stack only with monitoring on
-        cdk.CfnOutput(self, "DashboardName", value=dashboard.dashboard_name)
+        super().__init__(scope, construct_id, description=f"Dashboard and alarms of {plan.name}, for one run", **kwargs)
+        made = make_monitoring(self, plan, data_lake=compute.data_lake, storage=compute.storage, fleet=compute.fleet)
+        assert made is not None  # noqa: S101 - the caller makes this stack only with monitoring on
+        cdk.CfnOutput(self, "DashboardName", value=made.dashboard.dashboard_name)
+        cdk.CfnOutput(self, "ExpectedParameter", value=made.expected.parameter_name)
+        if made.alarms.composite is not None:
+            cdk.CfnOutput(self, "GpusWaitAlarm", value=made.alarms.composite.ref)
+        if made.topic is not None:
+            cdk.CfnOutput(self, "AlarmTopicArn", value=made.topic.topic.topic_arn)

@@ -24,12 +24,12 @@ from training_storage._arguments import (
 from training_storage.compute import GpuFleet, NodeStorage, Signal
 from training_storage.errors import Problem, ValidationError
 from training_storage.lifecycle import ReleaseGuard
-from training_storage.monitoring import StorageDashboard
+from training_storage.monitoring import AlarmTopic, StorageAlarms, StorageDashboard
 from training_storage.parts import (
-    make_dashboard,
     make_data_lake,
     make_fleet,
     make_hot_storage,
+    make_monitoring,
     make_node_storage,
     make_release_guard,
 )
@@ -56,7 +56,7 @@ _SIGNAL = Kind(
 
 
 class TrainingStorage(Construct):
-    """The whole storage of one training workload in one scope: lake, file system with links, fleet, dashboard.
+    """The whole storage of one training workload in one scope: lake, file system with links, fleet, dashboard, alarms.
 
     Sizes come from the plan; the network is yours. Use the single constructs, or the reference stacks, where the parts
     should live in stacks of their own. A VPC of yours needs gateway endpoints for S3, and with directory buckets for S3
@@ -124,13 +124,8 @@ class TrainingStorage(Construct):
             # Last to be made and first to be deleted: a no of the guard comes before any node is ended, and nodes that
             # fail while the stack is made are taken back without it.
             self._release_guard.resource.node.add_dependency(self._fleet)
-        self._dashboard = make_dashboard(
-            self,
-            "Dashboard",
-            plan,
-            data_lake=self._data_lake,
-            file_system=self._storage.file_system,
-            fleet=self._fleet,
+        self._monitoring = make_monitoring(
+            self, plan, data_lake=self._data_lake, storage=self._storage, fleet=self._fleet
         )
 
     def connect(
@@ -243,7 +238,17 @@ class TrainingStorage(Construct):
     @property
     def dashboard(self) -> StorageDashboard | None:
         """The dashboard; None where monitoring is off."""
-        return self._dashboard
+        return self._monitoring.dashboard if self._monitoring else None
+
+    @property
+    def alarms(self) -> StorageAlarms | None:
+        """The alarms; None where monitoring is off."""
+        return self._monitoring.alarms if self._monitoring else None
+
+    @property
+    def alarm_topic(self) -> AlarmTopic | None:
+        """The topic that is told by mail; None where the workload names no address."""
+        return self._monitoring.topic if self._monitoring else None
 
 
 def _wrong_place(stack: cdk.Stack, plan: Plan) -> list[Problem]:

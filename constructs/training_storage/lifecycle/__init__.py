@@ -1,6 +1,7 @@
 """CDK constructs, how a hot tier comes and goes."""
 
 from training_storage.lifecycle.data_release import DataReleaseSchedule, FreeSpaceRelease
+from training_storage.lifecycle.link_watch import LinkWatch
 from training_storage.lifecycle.release_guard import ReleaseGuard
 from training_storage.lifecycle.release_machine import ReleaseMachine
 from training_storage.lifecycle.run_schedules import IdleRelease, PreloadSchedule
@@ -10,6 +11,7 @@ __all__ = [
     "DataReleaseSchedule",
     "FreeSpaceRelease",
     "IdleRelease",
+    "LinkWatch",
     "PreloadSchedule",
     "ReleaseGuard",
     "ReleaseMachine",

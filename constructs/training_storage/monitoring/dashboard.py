@@ -1,50 +1,74 @@
-"""A small dashboard: what the storage moves against what the plan says, and what would stop it."""
+"""The dashboard: are the GPUs waiting, and for what; the ten figures; nodes that stand out; the services."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final
 
-from aws_cdk import Duration
+import aws_cdk as cdk
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from training_storage._arguments import NUMBER, TEXT, misfits, optional
+from training_storage._arguments import NUMBER, TEXT, Kind, has, misfits_among, optional
 from training_storage._tokens import concrete
 from training_storage.errors import Problem, ValidationError
-from training_storage.units import GIB, MB
+from training_storage.monitoring import figures, services
+from training_storage.monitoring.alarms import StorageAlarms, filter_problems
+from training_storage.monitoring.definitions import COMPOSITE
+from training_storage.monitoring.subject import KINDS, Expected, Subject, expected_problems
+from training_storage.monitoring.widgets import COLUMNS, Widget, laid_out, words
 
-# CloudWatch keeps FSx metrics by the minute (facts: AWS/FSx, one-minute data).
-PERIOD_S = 60
-# FSx stops importing and loses changes when the queue is older than 14 days; a day's warning line is drawn well before.
-QUEUE_AGE_WARNING_S = 24 * 3600
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,255}")
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,255}")
+_ALARMS: Final = Kind(
+    allowed="StorageAlarms", fits=lambda value: has(value, "arns", "arn"), fix="StorageAlarms(self, ...)"
+)
 
 
 class StorageDashboard(Construct):
     """One dashboard for one training storage.
 
-    The first row answers whether the file system moves what the plan asks of it; the second shows what would stop it:
-    free space on the fullest server, clients that lost their mount, and the age of the import queue.
+    With ``workload`` its first line answers whether the GPUs wait, and for what; below it are the ten figures, each
+    with what the plan expects as a line, and the nodes that stand out. Then come the services, as far as they are
+    given: the file system with its servers and targets, the fleet, the lake, directory buckets, S3 Files. What is not
+    given is left out. Servers, targets and nodes are searched for, so that it needs no name that is not known yet.
 
     Example:
         ```python
-        StorageDashboard(self, "Dashboard", dashboard_name="llama3-70b", file_system_id=file_system.file_system_id)
+        StorageDashboard(
+            self,
+            "Dashboard",
+            dashboard_name="llama3-70b",
+            workload="llama3-70b",
+            file_system_id=file_system.file_system_id,
+            expected=Expected(read_mb_per_s=12800, data_wait_percent=2),
+        )
         ```
 
     Args:
         scope: Parent.
         construct_id: Id in the parent.
         dashboard_name: Name in CloudWatch, unique in the account and region: letters, digits, ``-`` and ``_``.
-        file_system_id: Lustre file system to show; its row is left out when not given.
+        file_system_id: Lustre file system to show, ours or not; its rows are left out when not given.
         bucket_name: Bucket of the data lake to show; its row is left out when not given.
-        auto_scaling_group_name: Fleet to show; its row is left out when not given.
-        planned_read_mb_per_s: Read demand of the plan, MB/s, drawn as a line; no line when left out.
+        auto_scaling_group_name: Fleet to show; its graph is left out when not given.
+        planned_read_mb_per_s: Read demand, MB/s, drawn as a line; that of ``expected`` when left out.
         planned_throughput_mb_per_s: Throughput of the file system, MB/s, drawn as a line; no line when left out.
-        planned_file_opens_per_s: File opens of the plan, drawn as a line; no line when left out.
-        instance_count: Instances that should be connected, drawn as a line; no line when left out.
+        planned_file_opens_per_s: File opens, drawn as a line; those of ``expected`` when left out.
+        instance_count: Instances that should be connected, drawn as a line; that of ``expected`` when left out.
+        workload: Name under which nodes write metrics. Left out: no first line, no figures and no nodes.
+        bucket_filter_ids: Filters of the lake's request metrics; its requests are left out without.
+        directory_bucket_names: Directory buckets to show; only with ``directory_filter_id``.
+        directory_filter_id: Filter of their request metrics.
+        s3_file_system_id: File system of S3 Files to show; its rows are left out when not given.
+        expected: What the metrics should show, drawn as lines; no lines when left out.
+        alarms: Alarms whose states stand in the first line; none when left out.
+        runbook_url: Folder of the alarms' pages on the web. Left out, the first line names them in the repository.
 
     Raises:
-        ValidationError: The name is not one that CloudWatch takes, or there is nothing to show.
+        ValidationError: An argument is of another kind, the name is not one that CloudWatch takes, or there is nothing
+            to show.
     """
 
     def __init__(
@@ -60,67 +84,55 @@ class StorageDashboard(Construct):
         planned_throughput_mb_per_s: float | None = None,
         planned_file_opens_per_s: float | None = None,
         instance_count: int | None = None,
+        workload: str | None = None,
+        bucket_filter_ids: Sequence[str] = (),
+        directory_bucket_names: Sequence[str] = (),
+        directory_filter_id: str | None = None,
+        s3_file_system_id: str | None = None,
+        expected: Expected | None = None,
+        alarms: StorageAlarms | None = None,
+        runbook_url: str | None = None,
     ) -> None:
+        given = locals()
         where = f"{scope.node.path}/{construct_id}".lstrip("/")
-        if wrong := misfits(
-            {
-                "dashboard_name": (dashboard_name, TEXT),
-                "file_system_id": (file_system_id, optional(TEXT)),
-                "bucket_name": (bucket_name, optional(TEXT)),
-                "auto_scaling_group_name": (auto_scaling_group_name, optional(TEXT)),
-                "planned_read_mb_per_s": (planned_read_mb_per_s, optional(NUMBER)),
-                "planned_throughput_mb_per_s": (planned_throughput_mb_per_s, optional(NUMBER)),
-                "planned_file_opens_per_s": (planned_file_opens_per_s, optional(NUMBER)),
-                "instance_count": (instance_count, optional(NUMBER)),
-            }
-        ):
-            raise ValidationError(wrong, where=where)
-        name = concrete(dashboard_name)
-        problems = []
-        if name is not None and not _NAME.fullmatch(name):
-            problems.append(
-                Problem(
-                    what="not a dashboard name",
-                    path="dashboard_name",
-                    value=name,
-                    allowed="1 to 255 letters, digits, - and _",
-                    fix="replace the other characters by -",
-                )
-            )
-        if file_system_id is None and bucket_name is None and auto_scaling_group_name is None:
-            problems.append(
-                Problem(
-                    what="nothing to show",
-                    path="file_system_id",
-                    allowed="at least one of file_system_id, bucket_name and auto_scaling_group_name",
-                )
-            )
+        problems = misfits_among(_KINDS, given)
+        problems = problems or _problems(given)
         if problems:
             raise ValidationError(problems, where=where)
         super().__init__(scope, construct_id)
-        rows: list[list[cloudwatch.IWidget]] = []
-        if file_system_id is not None:
-            rows += _file_system_rows(
-                file_system_id,
-                read_mb_per_s=concrete(planned_read_mb_per_s),
-                throughput_mb_per_s=concrete(planned_throughput_mb_per_s),
-                file_opens_per_s=concrete(planned_file_opens_per_s),
-                instance_count=concrete(instance_count),
-            )
-        last: list[cloudwatch.IWidget] = []
-        if auto_scaling_group_name is not None:
-            last.append(
-                _fleet_widget(auto_scaling_group_name, None if file_system_id else concrete(planned_read_mb_per_s))
-            )
-        if bucket_name is not None:
-            last.append(_bucket_widget(bucket_name))
-        if last:
-            rows.append(last)
-        self._dashboard = cloudwatch.Dashboard(self, "Resource", dashboard_name=dashboard_name, widgets=rows)
+        lines = expected or Expected()
+        subject = Subject(
+            workload=workload,
+            file_system_id=file_system_id,
+            bucket_name=bucket_name,
+            bucket_filter_ids=tuple(bucket_filter_ids),
+            directory_bucket_names=tuple(directory_bucket_names) if directory_filter_id else (),
+            directory_filter_id=directory_filter_id,
+            s3_file_system_id=s3_file_system_id,
+            auto_scaling_group_name=auto_scaling_group_name,
+            # What is only known at deploy cannot be drawn.
+            expected=replace(
+                lines,
+                read_mb_per_s=_first(planned_read_mb_per_s, lines.read_mb_per_s),
+                file_opens_per_s=_first(planned_file_opens_per_s, lines.file_opens_per_s),
+                instance_count=_first(instance_count, lines.instance_count),
+            ),
+        )
+        rows = _rows(
+            subject,
+            title=dashboard_name,
+            region=cdk.Stack.of(self).region,
+            throughput_mb_per_s=concrete(planned_throughput_mb_per_s),
+            arns={} if alarms is None else _arns(alarms),
+            runbook_url=runbook_url,
+        )
+        self._dashboard = cloudwatch.Dashboard(
+            self, "Resource", dashboard_name=dashboard_name, widgets=[[_Board(laid_out(rows))]]
+        )
 
     @property
     def dashboard(self) -> cloudwatch.Dashboard:
-        """The CDK dashboard, for widgets of your own."""
+        """The CDK dashboard, for widgets of your own; they come below ours."""
         return self._dashboard
 
     @property
@@ -129,115 +141,88 @@ class StorageDashboard(Construct):
         return self._dashboard.dashboard_name
 
 
-def _fsx(name: str, file_system_id: str, statistic: str, **dimensions: str) -> cloudwatch.Metric:
-    return cloudwatch.Metric(
-        namespace="AWS/FSx",
-        metric_name=name,
-        dimensions_map={"FileSystemId": file_system_id, **dimensions},
-        statistic=statistic,
-        period=Duration.seconds(PERIOD_S),
-    )
+_KINDS: Final = {
+    **{name: KINDS[name] for name in KINDS if name != "links"},
+    "dashboard_name": TEXT,
+    "planned_read_mb_per_s": optional(NUMBER),
+    "planned_throughput_mb_per_s": optional(NUMBER),
+    "planned_file_opens_per_s": optional(NUMBER),
+    "instance_count": optional(NUMBER),
+    "alarms": optional(_ALARMS),
+    "runbook_url": optional(TEXT),
+}
 
 
-def _divided(metric: cloudwatch.Metric, label: str, divisor: float, period: Duration) -> cloudwatch.MathExpression:
-    # Ids inside one graph must differ, so each takes its metric's name.
-    id_ = metric.metric_name[0].lower() + metric.metric_name[1:]
-    return cloudwatch.MathExpression(
-        expression=f"{id_} / {divisor:.0f}", using_metrics={id_: metric}, label=label, period=period
-    )
+class _Board(cloudwatch.ConcreteWidget):
+    """All widgets as one: a widget a graph would be some hundred calls to Node for one dashboard."""
+
+    def __init__(self, widgets: list[Widget]) -> None:
+        super().__init__(COLUMNS, max((each["y"] + each["height"] for each in widgets), default=1))
+        self._placed = widgets
+
+    def to_json(self) -> list[Any]:
+        return self._placed
 
 
-def _per_second(metric: cloudwatch.Metric, label: str, divisor: float) -> cloudwatch.MathExpression:
-    return _divided(metric, label, PERIOD_S * divisor, Duration.seconds(PERIOD_S))
-
-
-def _line(value: float | None, label: str, colour: str = "#7f7f7f") -> list[cloudwatch.HorizontalAnnotation]:
-    return [] if value is None else [cloudwatch.HorizontalAnnotation(value=value, label=label, color=colour)]
-
-
-def _graph(
-    title: str, left: list[cloudwatch.IMetric], lines: list[cloudwatch.HorizontalAnnotation], unit: str
-) -> cloudwatch.GraphWidget:
-    return cloudwatch.GraphWidget(
-        title=title,
-        left=left,
-        left_annotations=lines,
-        left_y_axis=cloudwatch.YAxisProps(label=unit, min=0, show_units=False),
-        width=8,
-        height=6,
-    )
-
-
-def _file_system_rows(
-    file_system_id: str,
+def _rows(
+    subject: Subject,
     *,
-    read_mb_per_s: float | None,
+    title: str,
+    region: str,
     throughput_mb_per_s: float | None,
-    file_opens_per_s: float | None,
-    instance_count: int | None,
-) -> list[list[cloudwatch.IWidget]]:
-    moved = _graph(
-        "File system throughput",
-        [
-            _per_second(_fsx("DataReadBytes", file_system_id, "Sum"), "read", MB),
-            _per_second(_fsx("DataWriteBytes", file_system_id, "Sum"), "written", MB),
-        ],
-        _line(read_mb_per_s, "planned read demand") + _line(throughput_mb_per_s, "planned throughput", "#d62728"),
-        "MB/s",
-    )
-    metadata = _graph(
-        "Metadata operations",
-        [_per_second(_fsx("MetadataOperations", file_system_id, "Sum"), "operations", 1)],
-        _line(file_opens_per_s, "planned file opens"),
-        "1/s",
-    )
-    clients = _graph(
-        "Client connections",
-        [_fsx("ClientConnections", file_system_id, "Sum")],
-        _line(instance_count, "instances"),
-        "clients",
-    )
-    free = _graph(
-        "Free space on the fullest storage target",
-        [_divided(_fsx("FreeDataStorageCapacity", file_system_id, "Minimum"), "free", GIB, Duration.seconds(PERIOD_S))],
-        [],
-        "GiB",
-    )
-    age = _graph(
-        "Oldest change waiting in the S3 link",
-        [
-            _fsx("AgeOfOldestQueuedMessage", file_system_id, "Maximum", Publisher=publisher)
-            for publisher in ("AutoImport", "AutoExport")
-        ],
-        _line(QUEUE_AGE_WARNING_S, "one day; changes are lost after 14", "#d62728"),
-        "s",
-    )
-    return [[moved, metadata, clients], [free, age]]
+    arns: dict[str, str],
+    runbook_url: str | None,
+) -> list[list[Widget]]:
+    rows: list[list[Widget]] = []
+    if subject.workload is not None:
+        rows += figures.first_line(subject, title, region, arns, runbook_url)
+        rows += figures.ten_figures(subject, region)
+        rows += services.outlier_rows(subject, region)
+    if subject.file_system_id is not None:
+        rows += services.file_system_rows(subject, region, throughput_mb_per_s)
+    if subject.directory_bucket_names:
+        rows += services.directory_rows(subject, region)
+    if subject.s3_file_system_id is not None:
+        rows += services.files_rows(subject, region)
+    last: list[Widget] = []
+    if subject.auto_scaling_group_name is not None:
+        demand = None if subject.file_system_id else subject.expected.read_mb_per_s
+        last.append(services.fleet_widget(subject, region, demand))
+    if subject.bucket_name is not None:
+        last += services.bucket_widgets(subject, region)
+    if last:
+        rows.append([words("## Fleet and data lake")])
+        rows += [last[start : start + 3] for start in range(0, len(last), 3)]
+    return rows
 
 
-def _fleet_widget(auto_scaling_group_name: str, read_mb_per_s: float | None) -> cloudwatch.GraphWidget:
-    received = cloudwatch.Metric(
-        namespace="AWS/EC2",
-        metric_name="NetworkIn",
-        dimensions_map={"AutoScalingGroupName": auto_scaling_group_name},
-        statistic="Sum",
-        period=Duration.seconds(PERIOD_S),
-    )
-    return _graph(
-        "Network into the fleet (without EFA)",
-        [_per_second(received, "received", MB)],
-        _line(read_mb_per_s, "planned read demand"),
-        "MB/s",
-    )
+def _arns(alarms: StorageAlarms) -> dict[str, str]:
+    ids = (COMPOSITE, *figures.FIRST_LINE)
+    return {id_: arn for id_ in ids if (arn := alarms.arn(id_)) is not None}
 
 
-def _bucket_widget(bucket_name: str) -> cloudwatch.GraphWidget:
-    size = cloudwatch.Metric(
-        namespace="AWS/S3",
-        metric_name="BucketSizeBytes",
-        dimensions_map={"BucketName": bucket_name, "StorageType": "StandardStorage"},
-        statistic="Average",
-        period=Duration.days(1),
-    )
-    in_gib = _divided(size, "S3 Standard", GIB, Duration.days(1))
-    return _graph("Data lake", [in_gib], [], "GiB")
+def _first(planned: Any, expected: Any) -> Any:
+    value = concrete(planned)
+    return expected if value is None else value
+
+
+def _problems(given: dict[str, Any]) -> list[Problem]:
+    problems = []
+    name = concrete(given["dashboard_name"])
+    if name is not None and not _NAME.fullmatch(name):
+        problems.append(
+            Problem(
+                what="not a dashboard name",
+                path="dashboard_name",
+                value=name,
+                allowed="1 to 255 letters, digits, - and _",
+                fix="replace the other characters by -",
+            )
+        )
+    shown = ("workload", "file_system_id", "bucket_name", "auto_scaling_group_name", "s3_file_system_id")
+    if all(given[each] is None for each in shown) and not given["directory_bucket_names"]:
+        problems.append(
+            Problem(what="nothing to show", path="file_system_id", allowed=f"at least one of {', '.join(shown)}")
+        )
+    problems += filter_problems(given["bucket_name"], given["bucket_filter_ids"])
+    return problems + expected_problems(given["expected"])

@@ -1,4 +1,4 @@
-"""Nodes, fleet and dashboard of a plan."""
+"""Nodes and fleet of a plan."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from aws_cdk import aws_iam as iam
 from constructs import Construct
 
 from training_storage.compute import GpuFleet, NodeStorage
-from training_storage.monitoring import StorageDashboard
 from training_storage.parts.hot import HotStorage
 from training_storage.parts.settings import WORKLOAD_TAG, group_of
 from training_storage.planner.model import Plan
-from training_storage.tiers import DataLake, ImportedLustreFileSystem, LustreFileSystem
+from training_storage.tiers import DataLake
 
 
 def make_node_storage(
@@ -84,38 +83,3 @@ def make_fleet(
     # How commands find the nodes of a workload.
     cdk.Tags.of(fleet.auto_scaling_group).add(WORKLOAD_TAG, plan.name)
     return fleet
-
-
-def make_dashboard(
-    scope: Construct,
-    construct_id: str,
-    plan: Plan,
-    *,
-    data_lake: DataLake,
-    file_system: LustreFileSystem | ImportedLustreFileSystem | None,
-    fleet: GpuFleet | None,
-) -> StorageDashboard | None:
-    """Make the dashboard of a plan, or nothing where monitoring is off.
-
-    Args:
-        scope: Parent.
-        construct_id: Id in the parent.
-        plan: The plan, whose figures are drawn as lines.
-        data_lake: The lake to show.
-        file_system: The file system to show, if there is one.
-        fleet: The fleet to show, if it is ours.
-    """
-    if not plan.workload.monitoring.enabled:
-        return None
-    return StorageDashboard(
-        scope,
-        construct_id,
-        dashboard_name=f"{plan.name}-storage",
-        file_system_id=file_system.file_system_id if file_system else None,
-        bucket_name=data_lake.bucket_name,
-        auto_scaling_group_name=fleet.auto_scaling_group.ref if fleet else None,
-        planned_read_mb_per_s=plan.demand.read_mb_per_s,
-        planned_throughput_mb_per_s=plan.lustre.throughput_mb_per_s if plan.lustre else None,
-        planned_file_opens_per_s=plan.demand.file_opens_per_s,
-        instance_count=plan.compute.instance_count,
-    )
