@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tests.life.fake_s3 import moment
-from tests.life.release_world import LAKE, NAME
+from tests.life.release_world import LAKE, NAME, drive
 from tests.life.test_release_tiers import HOT, Tier
 from training_storage.node.checkpoints.layouts import find_checkpoints
 from training_storage.node.checkpoints.tree import BucketTree
-from training_storage.node.release.steps import STEPS, run
 
 HOT_STACK = f"{NAME}-hot"
 
@@ -39,28 +38,9 @@ class Emptied(Tier):
         self, action: str = "release", before: Any = lambda _step: None, aws: Any = None, tries: int = 1, **given: Any
     ) -> dict[str, Any]:
         """Drive the steps as the machine of a release that empties does."""
-        state: dict[str, Any] = {"workload": NAME, "lake_bucket": LAKE, "action": action, "empties": True, **given}
-        for step in STEPS:
-            before(step)
-            while True:
-                state = self._tried(step, state, aws or self.aws, tries)
-                if state["status"] != "again":
-                    break
-                self.waits.append(state["waiting_for"])
-                self.aws.sleep(state["wait"])
-            if state["status"] != "next":
-                return state
-        return state
-
-    def _tried(self, step: str, state: dict[str, Any], aws: Any, tries: int) -> dict[str, Any]:
-        for number in range(tries):
-            try:
-                return run(step, state, aws, self.aws.clock, self.aws.sleep, workers=1)
-            except Exception:
-                if number == tries - 1:
-                    raise
-                self.aws.sleep(15)
-        raise AssertionError
+        return drive(
+            self.aws, NAME, action, aws=aws, before=before, tries=tries, waits=self.waits, **{"empties": True, **given}
+        )
 
     @property
     def gone(self) -> bool:

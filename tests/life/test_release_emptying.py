@@ -231,6 +231,16 @@ def test_an_object_of_the_lake_that_is_not_as_it_was_proven_keeps_all(key: str, 
     assert state["status"] == "refused"
     assert f"{key}: is another object in the lake" in state["blocking"]
     assert made.hot() == made.saved
+    # Somebody has put another content there since. A checkpoint is promoted once more; what has no record is told.
+    made.aws.sleep(60)
+    state = made.release()
+    if "step-5" in key:
+        assert state["status"] == "done", state
+        made.nothing_lost()
+        return
+    assert "config.json: has another content than in the lake" in json.dumps(state["blocking"])
+    assert made.hot() == made.saved
+    assert made.release(leave=[key])["status"] == "done"
 
 
 def test_a_data_set_that_went_from_the_lake_keeps_all() -> None:
@@ -293,6 +303,54 @@ def test_a_list_that_is_not_that_of_the_proof_removes_nothing(change: str) -> No
     assert made.hot() == made.saved
     made.aws.sleep(60)
     assert made.release()["status"] == "done"
+
+
+@pytest.mark.parametrize("body", [b"??", b"longer"])
+def test_what_somebody_put_into_the_lake_since_is_not_replaced(body: bytes) -> None:
+    made = Emptied()
+    key = "checkpoints/run1/config.json"
+    made.aws.s3.put_object(Bucket=LAKE, Key=key, Body=body)
+    made.aws.sleep(60)
+    for action in ("check", "release"):
+        state = made.release(action)
+        assert state["status"] == "refused", state
+        assert "config.json: has" in json.dumps(state["blocking"])
+    assert (made.aws.s3.content(LAKE)[key], made.hot()) == (body, made.saved)
+
+
+def test_what_is_not_as_it_was_proven_is_proven_anew_also_where_its_stack_began_to_go() -> None:
+    made = Emptied()
+    key = "checkpoints/run1/config.json"
+
+    def acts() -> None:
+        made.aws.s3.delete_object(Bucket=LAKE, Key=key)
+        made.aws.cloudformation.stacks[HOT_STACK]["StackStatus"] = "DELETE_FAILED"
+
+    assert made.release(before=at(BEFORE, acts))["status"] == "refused"
+    made.aws.sleep(60)
+    assert made.release()["status"] == "done"
+    made.nothing_lost()
+
+
+def test_an_object_of_the_lake_that_changes_between_comparing_and_proving_is_told() -> None:
+    """A checkpoint whose record agreed a moment ago."""
+    made = Emptied()
+    key = "checkpoints/run1/step-5/rank0.pt"
+    real = made.aws.s3.list_objects_v2
+
+    def list_objects_v2(**given: Any) -> Any:
+        listed = real(**given)
+        if armed and given["Bucket"] == HOT[0] and "Prefix" not in given:
+            armed.clear()
+            made.aws.s3.put_object(Bucket=LAKE, Key=key, Body=b"?" * len(made.saved[key]))
+        return listed
+
+    armed: list[int] = []
+    made.aws.s3.list_objects_v2 = list_objects_v2  # type: ignore[method-assign]  # somebody who writes meanwhile
+    state = made.release(before=at("compare", lambda: armed.append(1)))
+    assert state["status"] == "refused", state
+    assert f"{key}: has another content" in json.dumps(state["blocking"])
+    assert made.hot() == made.saved
 
 
 # -- uploads, odd keys, folders

@@ -25,6 +25,9 @@ _SCRATCH = "scratch/"
 _OURS, _FOLDER = "ours", "folder"
 """Objects that are nobody's data: our own, and names of folders without a byte in them."""
 _OTHERWISE = "not in the lake as it was when its bucket began to be emptied"
+_MISSING, _LATE = "is not in the lake", "is newer than the lake's"
+_COPIED = (_MISSING, _LATE)
+"""What is copied to the lake; what somebody has put there since is never replaced."""
 
 
 def settings_of(ctx: Context) -> Settings:
@@ -238,40 +241,24 @@ def _sorted(
         # A part of it is removed already: what is left of a checkpoint says nothing, the proof of then does.
         if known.kind != KEEP:
             return replace(entry, kind=known.kind), ""
-        told, there = _promoted(ctx, entry)
+        told, there = _equal(ctx, bucket, each, newer=True)
         return replace(entry, kind=KEEP, there=there), told and f"{told}: {_OTHERWISE}"
     if kind == KEEP and look:
-        told, there = _promoted(ctx, entry)
+        told, there = _equal(ctx, bucket, each, newer=True)
         return replace(entry, kind=KEEP, there=there), told
     if kind:
         return replace(entry, kind=kind), ""
     if key.startswith(_SCRATCH):
         return replace(entry, kind=SCRATCH), ""
-    told, there = _settle(ctx, settings, bucket, each, loose=inner is not None and copy)
-    if told and inner is not None and not copy:
-        told = ""  # it is copied later
+    told, there = _equal(ctx, bucket, each, newer=inner is not None)
+    if told and inner is not None and told in _COPIED:
+        if not copy:
+            told = ""  # it is copied later
+        else:
+            told = _copied(ctx, settings, bucket, each)
+            if not told:
+                told, there = _equal(ctx, bucket, each, newer=True)
     return replace(entry, kind=KEEP, there=there), told
-
-
-def _promoted(ctx: Context, entry: Entry) -> tuple[str, str]:
-    """Return what tells an object of a checkpoint from its verified copy in the lake, and the copy's ETag."""
-    from ..checkpoints import lake
-
-    there = lake.look(ctx.aws, ctx.lake, entry.key)
-    if there is None:
-        return "is not in the lake", ""
-    if there.size != entry.size:
-        return f"has {entry.size:,} bytes, and {there.size:,} in the lake", ""
-    return "", there.etag
-
-
-def _settle(ctx: Context, settings: Settings, bucket: str, each: dict[str, Any], *, loose: bool) -> tuple[str, str]:
-    """Return what keeps an object from being in the lake; one below the checkpoints is copied there."""
-    told, there = _equal(ctx, bucket, each, newer=loose)
-    if not told or not loose:
-        return told, there
-    failed = _copied(ctx, settings, bucket, each)
-    return (failed, "") if failed else _equal(ctx, bucket, each, newer=True)
 
 
 def _copied(ctx: Context, settings: Settings, bucket: str, each: dict[str, Any]) -> str:
@@ -309,23 +296,28 @@ def _copied(ctx: Context, settings: Settings, bucket: str, each: dict[str, Any])
 def _equal(ctx: Context, bucket: str, each: dict[str, Any], *, newer: bool) -> tuple[str, str]:
     """Return what tells an object from that of the lake, and the ETag of that one.
 
-    What was copied from there is younger, so that its time says nothing; its checksum does, where both have one of the
-    whole object by the same algorithm.
+    Where both have a checksum of the whole object by the same algorithm, that tells. Otherwise the one in the lake must
+    not be older, unless what is here was copied from there, so that times say nothing.
+
+    Args:
+        ctx: The call.
+        bucket: Bucket of the object.
+        each: The object, as it was listed.
+        newer: Whether the one in the lake was made of this one.
     """
     from ..checkpoints import lake
 
     there = lake.look(ctx.aws, ctx.lake, each["Key"])
     if there is None:
-        return "is not in the lake", ""
+        return _MISSING, ""
+    late = newer and there.uploaded < each["LastModified"].timestamp()
     if there.size != each["Size"]:
-        return f"has {each['Size']:,} bytes, and {there.size:,} in the lake", ""
-    if newer:
-        late = there.uploaded < each["LastModified"].timestamp()
-        return ("is newer than the lake's", "") if late else ("", there.etag)
+        return (_LATE if late else f"has {each['Size']:,} bytes, and {there.size:,} in the lake"), ""
     here = lake.look(ctx.aws, bucket, each["Key"]) if there.sums else None
-    if here is not None and any(here.sums[name] != there.sums[name] for name in set(here.sums) & set(there.sums)):
-        return "has another content than in the lake", ""
-    return "", there.etag
+    both = set(here.sums) & set(there.sums) if here is not None else set()
+    if here is not None and any(here.sums[name] != there.sums[name] for name in both):
+        return (_LATE if late else "has another content than in the lake"), ""
+    return (_LATE, "") if late and not both else ("", there.etag)
 
 
 def note(seen: dict[str, Any], page: list[dict[str, Any]]) -> None:
