@@ -403,6 +403,24 @@ def test_idle_means_that_nobody_was_there() -> None:
         assert made.release(idle_hours=12)["status"] == "done"
 
 
+def test_the_hourly_look_leaves_a_release_that_is_under_way_alone() -> None:
+    """Also the half hour in which somebody reads a proof."""
+    with world() as made:
+        made.fill()
+        made.aws.sleep(24 * 3600)
+        hourly: list[dict[str, Any]] = []
+
+        def look(now: str) -> None:
+            if now == "compare":
+                hourly.append(made.release(idle_hours=12))
+
+        proof = made.release("prove", before=look)["proof"]
+        hourly.append(made.release(idle_hours=12))
+        assert [(each["status"], each["quiet"]) for each in hourly] == [("refused", True)] * 2
+        assert made.aws.cloudformation.deleted == []
+        assert made.release(proof=proof["valid_from"])["status"] == "done"
+
+
 def test_nothing_deployed_is_nothing_to_release() -> None:
     with world() as made:
         made.aws.cloudformation.stacks.clear()

@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import places
 from ..run_command import ROLE_TAG, STORAGE_NODE, WORKLOAD_TAG, running_nodes
+from . import hold
 from .activity import activity
 from .context import Context, Refused
 
@@ -23,6 +24,9 @@ def not_idle(ctx: Context, stacks: dict[str, dict[str, Any]]) -> None:
     hours = ctx.state.get("idle_hours")
     if not hours:
         return
+    if not ctx.state.get("held") and hold.held_until(ctx.aws, ctx.lake, ctx.hot_tier_id, ctx.clock) is not None:
+        # Two at once would replace each other's lists; and a proof that somebody reads is theirs to confirm.
+        raise Refused(f"not idle: a release looks at {ctx.hot_tier_id}, or has just proven it", quiet=True)
     now = ctx.clock()
     since = now - float(hours) * 3600
     nodes = running_nodes(ctx.aws, ctx.workload, starting=True)

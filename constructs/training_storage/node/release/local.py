@@ -133,7 +133,7 @@ def _judged(ctx: Context, answers: dict[str, dict[str, Any]]) -> dict[str, Any]:
     Raises:
         Refused: Something does.
     """
-    _refuse_silent(answers)
+    _refuse_silent(ctx, answers)
     late = sorted(set(_nodes(ctx)) - set(answers)) if answers else []
     if late:
         raise Refused(
@@ -173,12 +173,13 @@ def _judged(ctx: Context, answers: dict[str, dict[str, Any]]) -> dict[str, Any]:
     return {"files": files, "bytes": size, "classes": classes, "promoted": promoted}
 
 
-def _refuse_silent(answers: dict[str, dict[str, Any]]) -> None:
+def _refuse_silent(ctx: Context, answers: dict[str, dict[str, Any]]) -> None:
     silent = [node for node, answer in answers.items() if not {"disk", "checkpoints", "unsaved"} <= answer.keys()]
     if silent:
         raise Refused(
-            f"nodes {', '.join(silent[:5])} do not say what lies on their disks: their agent is too old. "
-            "Deploy the compute stack again and replace them, or copy what is needed and terminate them",
+            f"nodes {', '.join(silent[:5])} do not say what lies on their disks: their agent is too old, or they had a "
+            f"file system that went without a release. Deploy {ctx.workload}-compute again and replace them, or copy "
+            f"what is needed and delete {ctx.workload}-compute",
             silent,
         )
     holds = any(answer["disk"]["files"] for answer in answers.values())
