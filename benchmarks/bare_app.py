@@ -26,6 +26,7 @@ from constructs import Construct
 
 NAME = "llama3-70b"
 PACKAGE = Path(__file__).resolve().parents[1] / "constructs" / "training_storage"
+METRICS_LOG = f"/training-storage/{NAME}/metrics"
 OURS = ".training-storage"
 WORKLOAD_TAG = "training-storage:workload"
 INSTANCES = 64
@@ -172,6 +173,9 @@ class Lake(cdk.Stack):
             notification_configuration=bucket.NotificationConfigurationProperty(
                 event_bridge_configuration=bucket.EventBridgeConfigurationProperty(event_bridge_enabled=True)
             ),
+            metrics_configurations=[
+                bucket.MetricsConfigurationProperty(id=name, prefix=f"{name}/") for name in ("datasets", "checkpoints")
+            ],
             lifecycle_configuration=bucket.LifecycleConfigurationProperty(
                 rules=[
                     bucket.RuleProperty(
@@ -826,7 +830,10 @@ class Compute(cdk.Stack):
             ],
         )
         role = iam.CfnRole(self, "Role", assume_role_policy_document=trust("ec2.amazonaws.com"))
-        storage = attached(role, "StoragePolicy", *storage_rights(scripts, lake, hot))
+        log_group = logs.CfnLogGroup(self, "MetricsLogGroup", log_group_name=METRICS_LOG, retention_in_days=30)
+        log_group.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
+        records = allow(["logs:CreateLogStream", "logs:PutLogEvents"], arn("logs", f"log-group:{METRICS_LOG}:*"))
+        storage = attached(role, "StoragePolicy", *storage_rights(scripts, lake, hot), records)
         signal = allow("cloudformation:SignalResource", cdk.Aws.STACK_ID)
         node = attached(role, "NodePolicy", *agent_rights(), signal)
         profile = iam.CfnInstanceProfile(self, "InstanceProfile", roles=[role.ref])
@@ -906,7 +913,7 @@ def user_data(scripts: assets.Asset, lake: Lake, hot: Hot, fleet_id: str = "") -
         "tier": "lustre",
         "workload": NAME,
     }
-    settings, mount, lake_mount, variables, failed = "", "", "", "", ""
+    settings, mount, lake_mount, variables, metrics, failed = "", "", "", "", "", ""
     if fleet_id:
         settings = f"""
 TS_MOUNTPOINTS=1
@@ -930,16 +937,22 @@ OWNER_UID=1000
 OWNER_GID=1000
 FILE_MODE=0644
 DIR_MODE=0755
+OTLP_ENDPOINT=http://127.0.0.1:4318
 TS_END"""
         variables = f"""
 TRAINING_STORAGE_MOUNT_LAKE=/lake
 TRAINING_STORAGE_WORKLOAD={NAME}
+TRAINING_STORAGE_METRICS=agent
 TRAINING_STORAGE_DATASETS=/fsx/datasets
 TRAINING_STORAGE_CHECKPOINTS=/fsx/checkpoints
 TRAINING_STORAGE_SCRATCH=/fsx/scratch
 TRAINING_STORAGE_DATA_LAKE_URI=s3://{bucket}/
 TRAINING_STORAGE_DATASETS_URI=s3://{bucket}/datasets/v3/
 TRAINING_STORAGE_CHECKPOINTS_URI=s3://{bucket}/checkpoints/"""
+        metrics = f"""
+cat >"$TS_ETC/cloudwatch-agent.json" <<'TS_END'
+{json.dumps(cloudwatch_agent(), separators=(",", ":"))}
+TS_END"""
         failed = """
 MD=http://169.254.169.254/latest
 TS_TOKEN=$(curl -sf -m 5 --retry 3 -X PUT -H 'X-aws-ec2-metadata-token-ttl-seconds: 60' "$MD/api/token")
@@ -950,7 +963,7 @@ aws cloudformation signal-resource --region "$TS_REGION" --stack-name "$TS_STACK
     return f"""#!/bin/bash
 umask 022
 TS_ETC="${{TS_ROOT:-}}/etc/training-storage"; TS_OPT="${{TS_ROOT:-}}/opt/training-storage"
-rm -rf "$TS_ETC/mounts.d" "$TS_ETC/agent.json"
+rm -rf "$TS_ETC/mounts.d" "$TS_ETC/"*.json
 mkdir -p "$TS_ETC/mounts.d" "$TS_OPT"
 cat >"$TS_ETC/settings" <<'TS_END'
 TS_REGION=us-east-1
@@ -970,7 +983,7 @@ TRAINING_STORAGE_MOUNT_FSX=/fsx{variables}
 TS_END
 cat >"$TS_ETC/agent.json" <<'TS_END'
 {json.dumps(agent, separators=(",", ":"))}
-TS_END
+TS_END{metrics}
 cat >"$TS_OPT/start.sh" <<'TS_END'
 #!/bin/bash
 TS_ETC="${{TS_ROOT:-}}/etc/training-storage"; TS_OPT="${{TS_ROOT:-}}/opt/training-storage"
@@ -993,6 +1006,38 @@ echo "training-storage: cannot fetch s3://$TS_SCRIPTS_BUCKET/$TS_SCRIPTS_KEY" >&
 exit 1
 TS_END
 bash "$TS_OPT/start.sh" || exit 1"""
+
+
+def cloudwatch_agent() -> dict[str, Any]:
+    """Records in embedded metric format, and each plugin for the fleet and for the node."""
+    plugins: dict[str, tuple[list[str], dict[str, Any]]] = {
+        "cpu": (["usage_active"], {"totalcpu": True}),
+        "disk": (["used_percent"], {"resources": ["/", "/opt/dlami/nvme"]}),
+        "diskio": (["read_bytes", "write_bytes"], {"resources": ["nvme*n1"]}),
+        "mem": (["used_percent"], {}),
+        "net": (["bytes_recv", "bytes_sent"], {"resources": ["en*", "eth*"]}),
+        "nvidia_gpu": (["utilization_gpu", "memory_used"], {}),
+    }
+    return {
+        "logs": {
+            "log_stream_name": "{instance_id}",
+            "metrics_collected": {"emf": {"service_address": "udp://127.0.0.1:25888"}},
+        },
+        "metrics": {
+            "namespace": "TrainingStorage",
+            "append_dimensions": {"InstanceId": "${aws:InstanceId}"},
+            "aggregation_dimensions": [["Workload"], ["Workload", "InstanceId"]],
+            "metrics_collected": {
+                name: {
+                    "measurement": measured,
+                    "drop_original_metrics": measured,
+                    "append_dimensions": {"Workload": NAME},
+                    **more,
+                }
+                for name, (measured, more) in plugins.items()
+            },
+        },
+    }
 
 
 class Monitoring(cdk.Stack):

@@ -136,7 +136,7 @@ def actions(made: Made) -> set[str]:
 
 
 def test_without_a_policy_nothing_runs_by_itself_and_only_places_of_ours_are_written(app: cdk.App) -> None:
-    made = Made(app, given(checkpoints=None))
+    made = Made(app, given(checkpoints=None, monitoring={"enabled": False}))
     assert made.storage.agent is not None
     assert "TS_AGENT_TIMER" not in made.text
     assert '"policy":null' in made.text

@@ -7,6 +7,7 @@ from training_storage.compute.mount_model import BucketAccess, LustreMount, Moun
 from training_storage.compute.mount_profiles import checkpoint_writing, dataset_reading, local_scratch
 from training_storage.compute.mounts import NodeStorage
 from training_storage.compute.network import ImportedNetwork, TrainingNetwork
+from training_storage.compute.node_metrics import NodeMetrics
 
 __all__ = [
     "BucketAccess",
@@ -15,6 +16,7 @@ __all__ = [
     "LustreMount",
     "MountpointMount",
     "NodeAgent",
+    "NodeMetrics",
     "NodeStorage",
     "S3FilesMount",
     "Signal",

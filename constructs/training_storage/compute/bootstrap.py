@@ -62,6 +62,7 @@ def start_commands(
     user_commands: Iterable[str],
     signal: Signal | None,
     agent: str = "",
+    cloudwatch_agent: str = "",
 ) -> list[str]:
     """Return the shell commands that write the settings, fetch the scripts and start them.
 
@@ -75,9 +76,10 @@ def start_commands(
         user_commands: Shell lines that run, in a shell of their own, once the storage is proven.
         signal: Who waits for the result. None: nobody.
         agent: Settings of the agent, one line of JSON. Left out: there is none.
+        cloudwatch_agent: Configuration of the CloudWatch agent, one line of JSON. Left out: nodes tell nothing.
     """
     signal_settings = {"TS_STACK_NAME": signal.stack_name, "TS_LOGICAL_ID": signal.logical_id} if signal else {}
-    commands = ["umask 022", _PLACES, 'rm -rf "$TS_ETC/mounts.d" "$TS_ETC/agent.json"']
+    commands = ["umask 022", _PLACES, 'rm -rf "$TS_ETC/mounts.d" "$TS_ETC/"*.json']
     commands.append('mkdir -p "$TS_ETC/mounts.d" "$TS_OPT"')
     commands += _file('"$TS_ETC/settings"', settings_lines({**settings, **signal_settings}))
     for name, values in mounts.items():
@@ -85,6 +87,8 @@ def start_commands(
     commands += _file('"$TS_ETC/env"', environment_lines(environment))
     if agent:
         commands += _file('"$TS_ETC/agent.json"', [agent])
+    if cloudwatch_agent:
+        commands += _file('"$TS_ETC/cloudwatch-agent.json"', [cloudwatch_agent])
     lines = list(user_commands)
     if lines:
         commands += _file('"$TS_OPT/user-commands.sh"', lines)

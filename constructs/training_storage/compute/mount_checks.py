@@ -32,6 +32,7 @@ from training_storage.compute.mount_model import (
     S3FilesMount,
     mount_name,
 )
+from training_storage.compute.node_metrics import NodeMetrics
 from training_storage.errors import Problem
 
 _DIRECTORY = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)+")
@@ -157,6 +158,7 @@ def kind_problems(
     checkpoint_path: object,
     catalog: object,
     agent: object,
+    metrics: object,
 ) -> list[Problem]:
     """Return what is of another kind than the arguments of ``NodeStorage`` and the fields of its mounts."""
     problems = misfits(
@@ -169,6 +171,7 @@ def kind_problems(
             "checkpoint_path": (checkpoint_path, optional(TEXT)),
             "catalog": (catalog, optional(CATALOG)),
             "agent": (agent, optional(_AGENT)),
+            "metrics": (metrics, optional(_METRICS)),
         }
     )
     if problems:
@@ -185,6 +188,13 @@ def kind_problems(
 
 _AGENT = Kind(
     allowed="a NodeAgent", fits=lambda value: isinstance(value, NodeAgent), fix="NodeAgent(settings=..., data_lake=...)"
+)
+
+
+_METRICS = Kind(
+    allowed="a NodeMetrics with the name of a workload",
+    fits=lambda value: isinstance(value, NodeMetrics) and TEXT.fits(value.workload) and FLAG.fits(value.gpus),
+    fix='NodeMetrics(workload="llama3-70b")',
 )
 
 

@@ -34,6 +34,15 @@ from training_storage.compute.mount_rights import grant_access, grant_mount
 from training_storage.compute.mount_scripts import bucket_region, script_settings
 from training_storage.compute.mount_subjects import mount_settings
 from training_storage.compute.mounts_from_plan import PlannedMounts
+from training_storage.compute.node_metrics import (
+    NodeMetrics,
+    agent_configuration,
+    grant_metrics,
+    make_log_group,
+    metered,
+    metrics_environment,
+    metrics_of,
+)
 from training_storage.errors import ValidationError
 from training_storage.rules.base import find_problems
 from training_storage.rules.mounts import MOUNT_RULES, NodeSettings
@@ -66,6 +75,7 @@ class NodeStorage(Construct):
         local_nvme_gb: Instance store of the type. Left out: not known, and caches are only checked on the node.
         checkpoint_path: Where training code saves, to check that it can rename there. Left out: not checked.
         agent: What promotes and prunes checkpoints, loads and lists files on nodes. Left out: there is none.
+        metrics: What nodes tell of themselves, by the CloudWatch agent and a collector. Left out: nothing.
         catalog: Facts that mounts are held against. Left out: those of the package.
 
     Raises:
@@ -75,6 +85,8 @@ class NodeStorage(Construct):
         mounts: As given.
         buckets: As given.
         agent: As given.
+        metrics: As given.
+        log_group: The log group that records of metrics go to; None without metrics.
         scripts: The bootstrap scripts, and the agent that they install, as an S3 asset.
     """
 
@@ -90,12 +102,13 @@ class NodeStorage(Construct):
         local_nvme_gb: float | None = None,
         checkpoint_path: str | None = None,
         agent: NodeAgent | None = None,
+        metrics: NodeMetrics | None = None,
         catalog: Catalog | None = None,
     ) -> None:
         where = f"{scope.node.path}/{construct_id}".lstrip("/")
         environment = {} if environment is None else environment
         if wrong := kind_problems(
-            mounts, buckets, environment, directories, local_nvme_gb, checkpoint_path, catalog, agent
+            mounts, buckets, environment, directories, local_nvme_gb, checkpoint_path, catalog, agent, metrics
         ):
             raise ValidationError(wrong, where=where)
         environment = dict(environment)
@@ -118,8 +131,15 @@ class NodeStorage(Construct):
         self.mounts: tuple[Mount, ...] = tuple(mounts)
         self.buckets: tuple[BucketAccess, ...] = tuple(buckets)
         self._directories = tuple(directories)
-        self._environment = {"TRAINING_STORAGE_REGION": cdk.Stack.of(self).region} | _mount_paths(mounts) | environment
+        self._environment = (
+            {"TRAINING_STORAGE_REGION": cdk.Stack.of(self).region}
+            | _mount_paths(mounts)
+            | metrics_environment(metrics)
+            | environment
+        )
         self.agent = agent
+        self.metrics = metrics
+        self.log_group = None if metrics is None else make_log_group(self, "MetricsLogGroup", metrics)
         self.scripts = s3_assets.Asset(
             self, "Scripts", path=str(NODE), exclude=[*NOT_ON_NODES], ignore_mode=cdk.IgnoreMode.GIT
         )
@@ -186,6 +206,7 @@ class NodeStorage(Construct):
                 file_system=file_system,
                 directory_buckets=tuple(directory_buckets),
             ),
+            metrics=metrics_of(plan),
             catalog=plan.catalog,
         )
 
@@ -214,7 +235,7 @@ class NodeStorage(Construct):
         return rules
 
     def grant(self, grantee: iam.IGrantable) -> None:
-        """Grant what nodes need: the scripts, read or read-write on buckets and S3 Files, and what the agent does."""
+        """Grant what nodes need: the scripts, rights on buckets and S3 Files, what agent and metrics need."""
         stack = cdk.Stack.of(self)
         # Once: every question to a construct of Python's goes to the other process and back.
         grantee = grantee.grant_principal
@@ -237,6 +258,8 @@ class NodeStorage(Construct):
             grant_access(stack, grantee, access)
         if self.agent is not None:
             grant_agent(stack, grantee, self.agent)
+        if self.metrics is not None:
+            grant_metrics(stack, grantee, self.metrics)
 
     def commands(self, *, user_commands: Sequence[str] = (), signal: Signal | None = None) -> list[str]:
         """Return the bootstrap as shell commands.
@@ -259,11 +282,14 @@ class NodeStorage(Construct):
                 "TS_MOUNTPOINTS": str(len(processes)) if processes else "",
                 "TS_AGENT_TIMER": "yes" if self.agent is not None and self.agent.runs_by_itself else "",
             },
-            mounts={mount_name(mount.path): script_settings(stack, mount) for mount in self.mounts},
+            mounts={
+                mount_name(mount.path): script_settings(stack, metered(mount, self.metrics)) for mount in self.mounts
+            },
             environment=self._environment,
             user_commands=user_commands,
             signal=signal,
             agent="" if self.agent is None else settings_line(self.agent.settings),
+            cloudwatch_agent=agent_configuration(self.metrics),
         )
 
     def add_to(

@@ -42,4 +42,5 @@ def make_data_lake(scope: Construct, construct_id: str, plan: Plan) -> DataLake:
         else Duration.seconds(settings.checkpoints_expire_after.seconds),
         noncurrent_versions_expire_after=Duration.seconds(settings.noncurrent_versions_expire_after.seconds),
         logs_expire_after=Duration.seconds(settings.logs_expire_after.seconds),
+        request_metrics=plan.workload.monitoring.enabled,
     )

@@ -53,6 +53,7 @@ def make_directory_buckets(
             expire_prefixes=settings.expire_prefixes,
             removal_policy=REMOVAL[settings.removal],
             content_is_cache=settings.content_is_cache,
+            request_metrics=plan.workload.monitoring.enabled,
             catalog=plan.catalog,
         )
         for number, id_ in enumerate(ids, start=1)

@@ -23,6 +23,7 @@ DIRECTORY_BUCKET_KINDS: Final[Mapping[str, Kind]] = {
     "abort_incomplete_multipart_upload_after": optional(DURATION),
     "removal_policy": optional(REMOVAL),
     "content_is_cache": FLAG,
+    "request_metrics": FLAG,
     "catalog": optional(CATALOG),
 }
 """Kind of each argument of ``DirectoryBucket``."""

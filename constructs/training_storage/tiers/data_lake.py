@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 import aws_cdk as cdk
@@ -24,10 +25,12 @@ from training_storage._arguments import (
 )
 from training_storage.errors import Problem, ValidationError
 from training_storage.node import places
+from training_storage.node.metrics.services import CHECKPOINTS_FILTER, DATASETS_FILTER
 from training_storage.rules.base import find_problems, require
 from training_storage.rules.data_lake import DATA_LAKE_RULES, LAKE_PREFIXES, DataLakeSettings
 from training_storage.rules.links import LINK_RULES, LinkSettings, normalized_prefix
 from training_storage.tiers import _iam, _kms, _warnings
+from training_storage.tiers._express_arguments import known_switches
 from training_storage.tiers._names import unique_name
 from training_storage.tiers._removal import keep_on_replacement, require_keep_or_delete
 from training_storage.tiers._tokens import concrete, days
@@ -42,6 +45,9 @@ DEFAULT_DAYS: Final = {
 """Lifecycle ages of a new lake where none is given, in days."""
 
 _LONGEST_BUCKET_NAME: Final = 63
+
+REQUEST_METRICS: Final[Mapping[str, str]] = {DATASETS_FILTER: "datasets/", CHECKPOINTS_FILTER: "checkpoints/"}
+"""Prefix by id of the filter that its requests are counted under."""
 
 PASSING: Final = {
     "node-answers": places.ANSWERS,
@@ -101,6 +107,8 @@ class DataLake(Construct):
         noncurrent_versions_expire_after: Age at which noncurrent versions go. Left out, 30 days.
         logs_expire_after: Age at which objects under ``logs/`` go. Left out, 180 days.
         abort_incomplete_multipart_upload_after: Age at which incomplete uploads are aborted. Left out, 7 days.
+        request_metrics: Whether S3 counts the requests under ``datasets/`` and ``checkpoints/`` each minute, which
+            CloudWatch charges for as custom metrics. Left out, it does not.
 
     Raises:
         ValidationError: An argument breaks a rule; all problems at once, and nothing is added to the tree.
@@ -130,6 +138,7 @@ class DataLake(Construct):
         noncurrent_versions_expire_after: cdk.Duration | None = None,
         logs_expire_after: cdk.Duration | None = None,
         abort_incomplete_multipart_upload_after: cdk.Duration | None = None,
+        request_metrics: bool = False,
     ) -> None:
         where = f"{scope.node.path}/{construct_id}".lstrip("/")
         if wrong := misfits(
@@ -148,6 +157,7 @@ class DataLake(Construct):
                     abort_incomplete_multipart_upload_after,
                     optional(DURATION),
                 ),
+                "request_metrics": (request_metrics, FLAG),
             }
         ):
             raise ValidationError(wrong, where=where)
@@ -164,6 +174,7 @@ class DataLake(Construct):
             "encryption": encryption,
             "versioned": versioned,
             "removal_policy": deletes,
+            "request_metrics": request_metrics or None,
             **ages,
         }
         problems: list[Problem] = []
@@ -181,7 +192,11 @@ class DataLake(Construct):
             new_bucket_options=tuple(name for name, value in shaping.items() if value is not None),
             **ages_days,
         )
-        problems += [*find_problems(DATA_LAKE_RULES, settings), *require_keep_or_delete(removal_policy)]
+        problems += [
+            *find_problems(DATA_LAKE_RULES, settings),
+            *known_switches(request_metrics=request_metrics),
+            *require_keep_or_delete(removal_policy),
+        ]
         if problems:
             raise ValidationError(problems, where=where)
         super().__init__(scope, construct_id)
@@ -197,6 +212,7 @@ class DataLake(Construct):
                 versioned=versioned is not False,
                 removal_policy=removal_policy or cdk.RemovalPolicy.RETAIN,
                 ages=lifetime,
+                metrics=REQUEST_METRICS if request_metrics else {},
             )
             return
         self.bucket = bucket
@@ -213,6 +229,7 @@ class DataLake(Construct):
         versioned: bool,
         removal_policy: cdk.RemovalPolicy,
         ages: dict[str, cdk.Duration],
+        metrics: Mapping[str, str],
     ) -> tuple[s3.IBucket, kms.IKey | None]:
         # The key policy names the bucket by this text and not by reference: the bucket already refers to the key.
         bucket_arn = cdk.Stack.of(self).format_arn(
@@ -243,6 +260,7 @@ class DataLake(Construct):
             versioned=versioned,
             removal_policy=removal_policy,
             lifecycle_rules=_lifecycle(ages),
+            metrics=[s3.BucketMetrics(id=id_, prefix=prefix) for id_, prefix in metrics.items()] or None,
         )
         keep_on_replacement(bucket)
         _nag.acknowledge(

@@ -14,6 +14,7 @@ from constructs import Construct
 from training_storage._arguments import misfits_among
 from training_storage.catalog import Catalog, default_catalog
 from training_storage.errors import Problem, ValidationError
+from training_storage.node.metrics.services import WHOLE_BUCKET_FILTER
 from training_storage.rules.base import find_problems
 from training_storage.rules.express import DIRECTORY_BUCKET_RULES, DirectoryBucketSettings, directory_bucket_suffix
 from training_storage.tiers._directory_bucket import SESSION_ACTIONS, DirectoryBucketBase
@@ -78,6 +79,8 @@ class DirectoryBucket(DirectoryBucketBase):
         abort_incomplete_multipart_upload_after: Age at which incomplete uploads are aborted, whole days. Left out, 7.
         removal_policy: RETAIN or DESTROY, see above. Left out, RETAIN.
         content_is_cache: Whether the content may be deleted with the bucket, DESTROY only. Left out, it may not.
+        request_metrics: Whether S3 counts the requests of the bucket each minute, which CloudWatch charges for as
+            custom metrics. Left out, it does not.
         catalog: Facts that the arguments are held against: zones with S3 Express, and names. Left out, those of the
             package.
 
@@ -103,6 +106,7 @@ class DirectoryBucket(DirectoryBucketBase):
         abort_incomplete_multipart_upload_after: cdk.Duration | None = None,
         removal_policy: cdk.RemovalPolicy | None = None,
         content_is_cache: bool = False,
+        request_metrics: bool = False,
         catalog: Catalog | None = None,
     ) -> None:
         where = f"{scope.node.path}/{construct_id}".lstrip("/")
@@ -129,7 +133,7 @@ class DirectoryBucket(DirectoryBucketBase):
         )
         problems += [
             *find_problems(DIRECTORY_BUCKET_RULES, settings),
-            *known_switches(content_is_cache=content_is_cache),
+            *known_switches(content_is_cache=content_is_cache, request_metrics=request_metrics),
             *require_keep_or_delete(removal_policy),
         ]
         if problems:
@@ -153,6 +157,9 @@ class DirectoryBucket(DirectoryBucketBase):
             lifecycle_configuration=_lifecycle(
                 expire_after, expire_prefixes, abort_after or cdk.Duration.days(DEFAULT_ABORT_DAYS)
             ),
+            metrics_configurations=[s3express.CfnDirectoryBucket.MetricsConfigurationProperty(id=WHOLE_BUCKET_FILTER)]
+            if request_metrics
+            else None,
         )
         self.resource.apply_removal_policy(removal_policy)
         keep_on_replacement(self.resource)

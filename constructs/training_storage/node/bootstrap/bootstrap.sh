@@ -30,6 +30,8 @@ TS_SCRIPTS="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 . "$TS_SCRIPTS/old_mounts.sh"
 # shellcheck source=agent.sh
 . "$TS_SCRIPTS/agent.sh"
+# shellcheck source=metrics.sh
+. "$TS_SCRIPTS/metrics.sh"
 
 # Everything that ends this script comes through here, so a stack that waits always hears of it.
 finish() {
@@ -205,3 +207,5 @@ run_user_commands
 # After the jobs have started: installing it may take minutes where there is no way out.
 step agent
 set_up_agent || log "WARNING the agent of this node can't be set up"
+step metrics
+set_up_metrics || log "WARNING the metrics of this node can't be set up"
