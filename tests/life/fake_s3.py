@@ -69,7 +69,7 @@ class Bucket:
 
 def _as_asked(there: Thing, asked: dict[str, Any]) -> bool:
     """Return whether an object meets the conditions of a request that names it among others."""
-    return (
+    return bool(
         asked.get("ETag", there.etag).strip('"') == there.etag.strip('"')
         and asked.get("Size", len(there.body)) == len(there.body)
         and asked.get("LastModifiedTime", moment(there.modified)) == moment(there.modified)

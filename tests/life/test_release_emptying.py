@@ -146,7 +146,12 @@ def test_the_input_of_a_release_does_not_say_it(
     monkeypatch: pytest.MonkeyPatch, said: str | None, empties: bool
 ) -> None:
     given: list[dict[str, Any]] = []
-    monkeypatch.setattr(index, "run", lambda _step, state, _aws: given.append(state) or {"status": "next"})
+
+    def work(_step: str, state: dict[str, Any], _aws: Any) -> dict[str, Any]:
+        given.append(state)
+        return {"status": "next"}
+
+    monkeypatch.setattr(index, "run", work)
     monkeypatch.setattr(index, "_CLIENTS", [lambda _service: None])
     monkeypatch.setenv("WORKLOAD", NAME)
     monkeypatch.setenv("LAKE_BUCKET", LAKE)

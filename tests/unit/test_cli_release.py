@@ -84,6 +84,20 @@ run: released
     assert "Type run to release it" in told.err
 
 
+def test_what_is_removed_from_directory_buckets_is_said_before_anybody_is_asked(
+    world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    removes = {"run": "r", "parts": 2, "objects": 1_234, "bytes": 5_000_000, "digest": "0", "buckets": ["a--x-s3", "b"]}
+    proof = {**PROVEN["proof"], "removes": removes}  # type: ignore[dict-item]  # a proof is a dictionary
+    world.machine.ends["prove"] = {**PROVEN, "proof": proof}
+    typed(monkeypatch, "no\n")
+    assert main(["release", "run"]) == 1
+    told = capsys.readouterr().out
+    what = "1,234 objects, 5.0 MB, in 2 directory buckets, after the fleet is gone: a--x-s3, b"
+    assert f"  then removed     {what}\n" in told
+    assert told.index("then removed") < told.index("goes  ")
+
+
 @pytest.mark.parametrize("text", ["yes\n", "\n", "", "Run\n"])
 def test_anything_else_keeps_it(
     world: World, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], text: str
