@@ -61,6 +61,9 @@ class Deployed:
     def destroy(self, part: str) -> None:
         self.aws.destroy(f"{self.name}-{part}", region=self.plan.workload.region)
 
+    def alive(self) -> set[str]:
+        return {stack["StackName"] for stack in self.client("cloudformation").describe_stacks()["Stacks"]}
+
     def directory_buckets(self) -> list[str]:
         return sorted(bucket["Name"] for bucket in self.client("s3").list_directory_buckets()["Buckets"])
 
@@ -101,14 +104,7 @@ class Deployed:
 
 @pytest.fixture(scope="module", params=ALONE)
 def deployed(request: pytest.FixtureRequest) -> Iterator[Deployed]:
-    """One deployment an example, for tests that only look."""
-    with emulator(region=plan_of(request.param).workload.region) as aws:
-        yield Deployed(request.param, aws)
-
-
-@pytest.fixture(params=ALONE)
-def fresh(request: pytest.FixtureRequest) -> Iterator[Deployed]:
-    """A deployment of one's own, for tests that change it."""
+    """One deployment an example: first come the tests that only look, then those that change it, in their order."""
     with emulator(region=plan_of(request.param).workload.region) as aws:
         yield Deployed(request.param, aws)
 
@@ -226,50 +222,51 @@ def test_the_second_deploy_changes_nothing(deployed: Deployed) -> None:
     assert {name: stack.physical_ids for name, stack in again.items()} == before
 
 
-def test_growing_keeps_the_file_system_and_the_fleet(fresh: Deployed) -> None:
-    before = [file_system["FileSystemId"] for file_system in fresh.file_systems()]
-    capacity = [file_system["StorageCapacity"] for file_system in fresh.file_systems()]
-    group = fresh.group()["AutoScalingGroupName"]
-    size = fresh.group()["DesiredCapacity"]
-    fresh.aws.deploy_assembly(grown(fresh.name).folder)
-    assert [file_system["FileSystemId"] for file_system in fresh.file_systems()] == before
-    assert fresh.group()["AutoScalingGroupName"] == group
-    if before:
-        assert [file_system["StorageCapacity"] for file_system in fresh.file_systems()] > capacity
-    else:
-        assert fresh.group()["DesiredCapacity"] == size + 1
-
-
-def test_release_order_frees_what_is_expensive_and_loses_nothing(fresh: Deployed) -> None:
-    s3, bucket = fresh.client("s3"), fresh.lake()
-    s3.put_object(Bucket=bucket, Key="checkpoints/step-1000/.metadata", Body=b"kept")
-    for part in RELEASE:
-        if f"{fresh.name}-{part}" in fresh.stacks:
-            fresh.destroy(part)
-    assert fresh.file_systems() == []
-    assert fresh.links() == []
-    assert fresh.directory_buckets() == []
-    assert fresh.s3_file_systems() == []
-    assert fresh.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"] == []
-    assert s3.get_object(Bucket=bucket, Key="checkpoints/step-1000/.metadata")["Body"].read() == b"kept"
-
-
-def test_everything_can_go_and_the_lake_still_holds_its_objects(fresh: Deployed) -> None:
-    s3, bucket = fresh.client("s3"), fresh.lake()
-    s3.put_object(Bucket=bucket, Key="models/final.safetensors", Body=b"kept")
-    for name in reversed(list(fresh.stacks)):
-        fresh.destroy(name.removeprefix(f"{fresh.name}-"))
-    assert s3.get_object(Bucket=bucket, Key="models/final.safetensors")["Body"].read() == b"kept"
-    groups = fresh.client("ec2").describe_security_groups()["SecurityGroups"]
-    assert [group["GroupName"] for group in groups if group["GroupName"] != "default"] == []
-
-
 def test_the_hot_stack_cannot_go_under_a_running_fleet(deployed: Deployed) -> None:
     if f"{deployed.name}-hot" not in deployed.stacks:
         assert not is_anything_made(deployed.plan)
         return
     with pytest.raises(StackFailedError, match=r"in use|imported"):
         deployed.destroy("hot")
+
+
+def test_growing_keeps_the_file_system_and_the_fleet(deployed: Deployed) -> None:
+    before = [file_system["FileSystemId"] for file_system in deployed.file_systems()]
+    capacity = [file_system["StorageCapacity"] for file_system in deployed.file_systems()]
+    group = deployed.group()["AutoScalingGroupName"]
+    size = deployed.group()["DesiredCapacity"]
+    deployed.aws.deploy_assembly(grown(deployed.name).folder)
+    assert [file_system["FileSystemId"] for file_system in deployed.file_systems()] == before
+    assert deployed.group()["AutoScalingGroupName"] == group
+    if before:
+        assert [file_system["StorageCapacity"] for file_system in deployed.file_systems()] > capacity
+    else:
+        assert deployed.group()["DesiredCapacity"] == size + 1
+
+
+def test_release_order_frees_what_is_expensive_and_loses_nothing(deployed: Deployed) -> None:
+    s3, bucket = deployed.client("s3"), deployed.lake()
+    s3.put_object(Bucket=bucket, Key="checkpoints/step-1000/.metadata", Body=b"kept")
+    for part in RELEASE:
+        if f"{deployed.name}-{part}" in deployed.stacks:
+            deployed.destroy(part)
+    assert deployed.file_systems() == []
+    assert deployed.links() == []
+    assert deployed.directory_buckets() == []
+    assert deployed.s3_file_systems() == []
+    assert deployed.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"] == []
+    assert s3.get_object(Bucket=bucket, Key="checkpoints/step-1000/.metadata")["Body"].read() == b"kept"
+
+
+def test_everything_can_go_and_the_lake_still_holds_its_objects(deployed: Deployed) -> None:
+    s3, bucket = deployed.client("s3"), deployed.lake()
+    s3.put_object(Bucket=bucket, Key="models/final.safetensors", Body=b"kept")
+    for name in reversed(list(deployed.stacks)):
+        if name in deployed.alive():
+            deployed.destroy(name.removeprefix(f"{deployed.name}-"))
+    assert s3.get_object(Bucket=bucket, Key="models/final.safetensors")["Body"].read() == b"kept"
+    groups = deployed.client("ec2").describe_security_groups()["SecurityGroups"]
+    assert [group["GroupName"] for group in groups if group["GroupName"] != "default"] == []
 
 
 def test_a_retained_file_system_outlives_its_stack(tmp_path: Path) -> None:
