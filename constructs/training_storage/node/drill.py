@@ -22,6 +22,7 @@ from typing import Any, Callable
 from . import places
 from .aws import TAKEN, Aws, code_of
 from .checkpoints import lake
+from .metrics import OURS, SOURCE
 from .roots import instance_id, rooted
 from .settings import Settings
 
@@ -36,9 +37,6 @@ THREADS = 16
 
 CACHED_SHARE = 0.05
 """Above this share of bytes that lay in the page cache the figure is the memory's, not the file system's."""
-
-METRIC_NAMESPACE = "TrainingStorage"
-METRIC_NAME = "RestoreTime"
 
 
 @dataclass(frozen=True)
@@ -342,17 +340,16 @@ def emit(aws: Aws, settings: Settings, source: str, seconds: float) -> None:
     Raises:
         ClientError: CloudWatch refused or failed.
     """
+    metric = OURS["RestoreTime"]
+    values = (settings.workload, source)
     aws("cloudwatch").put_metric_data(
-        Namespace=METRIC_NAMESPACE,
+        Namespace=metric.namespace,
         MetricData=[
             {
-                "MetricName": METRIC_NAME,
-                "Dimensions": [
-                    {"Name": "Workload", "Value": settings.workload},
-                    {"Name": "Source", "Value": source},
-                ],
+                "MetricName": metric.name,
+                "Dimensions": [{"Name": name, "Value": value} for name, value in zip(SOURCE, values)],
                 "Value": seconds,
-                "Unit": "Seconds",
+                "Unit": metric.unit,
             }
         ],
     )
