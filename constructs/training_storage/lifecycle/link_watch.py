@@ -1,4 +1,4 @@
-"""Counts links of a file system that have stopped: FSx has neither a metric nor an event that says so."""
+"""Looks whether a link of a file system has stopped: FSx has neither a metric nor an event that says so."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from training_storage.node.metrics import NAMESPACE, OURS
 from training_storage.tiers import ImportedLustreFileSystem, LustreFileSystem
 
 _EVERY: Final = "rate(5 minutes)"
-_COUNT: Final = "States.MathAdd(States.ArrayLength($.misconfigured), States.ArrayLength($.failed))"
+_STOPPED: Final = ("MISCONFIGURED", "FAILED")
 _METRIC: Final = OURS["LinksBroken"]
 
 
 class LinkWatch(Construct):
-    """Each five minutes counts the links of a file system that have stopped, as metric ``LinksBroken``.
+    """Each five minutes writes whether a link of a file system has stopped: metric ``LinksBroken``, 0 or 1.
 
     A link that is ``MISCONFIGURED`` or ``FAILED`` carries nothing over, while training goes on as if nothing were. A
     schedule of EventBridge Scheduler starts a small state machine, ``WORKLOAD-links``, which asks FSx and writes the
@@ -77,7 +77,7 @@ class LinkWatch(Construct):
                     conditions={"StringEquals": {"cloudwatch:namespace": NAMESPACE}},
                 ),
             ],
-            comment=f"Counts the links of {workload} that have stopped",
+            comment=f"Looks whether a link of {workload} has stopped",
         )
         self.schedule: Final = make_schedule(
             self,
@@ -103,40 +103,37 @@ class LinkWatch(Construct):
             retry = {"ErrorEquals": ["States.ALL"], "IntervalSeconds": 5, "MaxAttempts": 4, "BackoffRate": 2}
             return {"Type": "Task", "Resource": resource, "Parameters": parameters, "Retry": [retry], **more}
 
-        def links(lifecycle: str) -> str:
-            return f"$.Associations[?(@.Lifecycle == '{lifecycle}')]"
+        def write(value: int) -> dict[str, Any]:
+            datum = {
+                "MetricName": _METRIC.name,
+                "Dimensions": [{"Name": "Workload", "Value": workload}],
+                "Unit": _METRIC.unit,
+                "Value": value,
+            }
+            return call("cloudwatch:putMetricData", {"Namespace": NAMESPACE, "MetricData": [datum]}, End=True)
 
+        stopped = {name.lower(): f"States.ArrayContains($.lifecycles, '{name}')" for name in _STOPPED}
+        either = [{"Variable": f"$.{name}", "BooleanEquals": True} for name in stopped]
         return json.dumps(
             {
-                "Comment": "Counts links that have stopped",
+                "Comment": "Looks whether a link has stopped",
                 "StartAt": "look",
                 "TimeoutSeconds": 240,
                 "States": {
                     "look": call(
                         "fsx:describeDataRepositoryAssociations",
                         {"Filters": [{"Name": "file-system-id", "Values": [file_system_id]}]},
-                        Next="count",
+                        ResultSelector={"lifecycles.$": "$.Associations[*].Lifecycle"},
+                        Next="judge",
                     ),
-                    "count": {
+                    "judge": {
                         "Type": "Pass",
-                        "Parameters": {"misconfigured.$": links("MISCONFIGURED"), "failed.$": links("FAILED")},
-                        "Next": "write",
+                        "Parameters": {f"{name}.$": text for name, text in stopped.items()},
+                        "Next": "stopped",
                     },
-                    "write": call(
-                        "cloudwatch:putMetricData",
-                        {
-                            "Namespace": NAMESPACE,
-                            "MetricData": [
-                                {
-                                    "MetricName": _METRIC.name,
-                                    "Dimensions": [{"Name": "Workload", "Value": workload}],
-                                    "Unit": _METRIC.unit,
-                                    "Value.$": _COUNT,
-                                }
-                            ],
-                        },
-                        End=True,
-                    ),
+                    "stopped": {"Type": "Choice", "Choices": [{"Or": either, "Next": "write 1"}], "Default": "write 0"},
+                    "write 1": write(1),
+                    "write 0": write(0),
                 },
             },
             separators=(",", ":"),

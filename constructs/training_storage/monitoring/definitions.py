@@ -349,3 +349,25 @@ COMPOSITE_TITLE: Final = "GPUs wait for storage"
 WAITING: Final = "gpus-wait-for-data"
 EVIDENCE: Final = ("storage-throughput-at-limit", "metadata-at-limit", "mds-cpu-high", "s3-throttled")
 SAVING: Final = "checkpoint-save-slow"
+COMPOSITE_BORDER: Final = (
+    f"`{WAITING}` stands together with one of {', '.join(f'`{each}`' for each in EVIDENCE)}; or `{SAVING}` stands, "
+    "where saves hold the loop up."
+)
+_WORDS: Final = {
+    "notBreaching": "counts as none beyond it",
+    "breaching": "counts as one beyond it",
+    "ignore": "leaves the alarm as it is",
+    "missing": "makes the alarm say that it does not know",
+}
+
+
+def border_text(alarm: AlarmDefinition) -> str:
+    """Return when an alarm rises, in the words of its page.
+
+    Args:
+        alarm: The alarm.
+    """
+    side = "Above" if alarm.comparison == ABOVE else "Below"
+    of = "the last datapoint" if alarm.periods == 1 else f"{alarm.datapoints} of the last {alarm.periods} datapoints"
+    told = "" if alarm.tells else " Nobody is told: it is evidence."
+    return f"{side}: {alarm.because}; in {of}. Missing data {_WORDS[alarm.missing]}: {alarm.missing_because}.{told}"

@@ -164,11 +164,11 @@ def import_age(subject: Subject) -> Math | None:
 
 
 def broken_links(subject: Subject) -> Math | None:
-    """Links that have stopped, as the looks of ``LinkWatch`` count them: FSx has no metric of it."""
+    """Whether a link has stopped, as ``LinkWatch`` sees it: FSx has no metric of it."""
     if not subject.workload or not subject.links:
         return None
     looks = read("LinksBroken", period_s=2 * REPORT_PERIOD_S, Workload=subject.workload)
-    return Math(expression="", readings=(looks,), label="links that have stopped")
+    return Math(expression="", readings=(looks,), label="a link has stopped")
 
 
 def free_space(subject: Subject) -> Math | None:

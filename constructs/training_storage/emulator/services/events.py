@@ -133,6 +133,7 @@ def _text(target: dict[str, Any], event: dict[str, Any]) -> str:
 def install(patches: Patches) -> None:
     """Let alarms that are set tell EventBridge, and let rules start state machines and functions."""
     from moto.cloudwatch.models import CloudWatchBackend
+    from moto.cloudwatch.responses import CloudWatchResponse
     from moto.events.models import Rule
 
     set_state, send = CloudWatchBackend.set_alarm_state, Rule.send_to_targets
@@ -165,4 +166,7 @@ def install(patches: Patches) -> None:
                 self.targets = kept
 
     patches.set(CloudWatchBackend, "set_alarm_state", set_alarm_state)
+    # Moto keeps the rule of a composite alarm where it keeps the others, and lacks the operation alone.
+    if not hasattr(CloudWatchResponse, "put_composite_alarm"):
+        patches.set(CloudWatchResponse, "put_composite_alarm", CloudWatchResponse.put_metric_alarm)
     patches.set(Rule, "send_to_targets", send_to_targets)

@@ -85,7 +85,7 @@ OURS: dict[str, Metric] = dict(
                 (FLEET,),
                 "Maximum",
                 "link-watch",
-                "links of the file system to S3 that have stopped: MISCONFIGURED or FAILED",
+                "1 while a link of the file system to S3 has stopped, MISCONFIGURED or FAILED; else 0",
             ),
         ),
         # Names: input plugin and field; for GPUs nvidia_smi_ and the field (facts of GPUs, section 2.5).
