@@ -560,6 +560,18 @@ def test_a_stack_that_would_not_go_keeps_its_objects(what: str) -> None:
     assert made.hot() == made.saved
 
 
+def test_a_bucket_that_the_stack_began_to_delete_after_the_removal_began_is_proven_too(pages: None) -> None:
+    made = Emptied()
+    first = made.aws.cloudformation.stacks[HOT_STACK]["resources"][0]
+    first["policy"] = "Retain"
+    killed(made, 2)
+    del first["policy"]
+    state = made.release()
+    assert state["status"] == "done", state
+    assert state["proof"]["removes"]["buckets"] == list(HOT)
+    made.nothing_lost()
+
+
 def test_a_proof_that_says_nothing_of_a_removal_is_made_anew() -> None:
     """Of a release that came before, or from before the stack said that the buckets go."""
     made = Emptied()

@@ -382,7 +382,7 @@ def _given_proof(ctx: Context, stacks: dict[str, dict[str, Any]]) -> None:
                 "the release again, and confirm what it shows then"
             )
         ctx.state["manifest"] = index["run"]
-    if ctx.state.get("emptied") and (not found.removes or express_list.doubted(ctx, found.valid_from)):
+    if not express_list.covers(ctx, found.removes) or express_list.doubted(ctx, found.valid_from):
         if given is None:
             return  # it is proven anew
         raise Refused(

@@ -135,9 +135,14 @@ def mark(ctx: Context) -> dict[str, Any] | None:
     return found
 
 
+def covers(ctx: Context, removes: Mapping[str, Any]) -> bool:
+    """Return whether a proof says what is removed from each of the buckets that have to be emptied now."""
+    return set(ctx.state.get("emptied") or ()) <= set(removes.get("buckets") or ())
+
+
 def doubted(ctx: Context, valid_from: float) -> bool:
     """Return whether a proof was found not to hold when it was acted on."""
-    found = mark(ctx)
+    found = mark(ctx) if ctx.state.get("emptied") else None
     return bool(found and found["doubt"] and abs(found["proof"]["valid_from"] - valid_from) < 0.001)
 
 

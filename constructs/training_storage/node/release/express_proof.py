@@ -179,7 +179,7 @@ def untouched_since(ctx: Context, moment: float) -> bool:
 def begun(ctx: Context) -> proofs.Proof | None:
     """Return the proof by which an earlier release has begun to empty the buckets, if nobody has written since."""
     found = express_list.mark(ctx)
-    if found is None or found.get("doubt") or not ctx.state.get("emptied"):
+    if found is None or found["doubt"]:
         return None
     made = proofs.Proof.from_dict(found["proof"])
-    return made if untouched_since(ctx, made.valid_from) else None
+    return made if express_list.covers(ctx, made.removes) and untouched_since(ctx, made.valid_from) else None
