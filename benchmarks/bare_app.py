@@ -21,6 +21,8 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_logs as logs
 from aws_cdk import aws_s3 as s3
 from aws_cdk import aws_s3_assets as assets
+from aws_cdk import aws_scheduler as scheduler
+from aws_cdk import aws_ssm as ssm
 from aws_cdk import aws_stepfunctions as stepfunctions
 from constructs import Construct
 
@@ -1040,125 +1042,1400 @@ def cloudwatch_agent() -> dict[str, Any]:
     }
 
 
+def metric(
+    id_: str,
+    namespace: str,
+    name: str,
+    statistic: str,
+    *dimensions: str,
+    period: int = 60,
+    label: str = "",
+    right: bool = False,
+    hidden: bool = False,
+) -> list[Any]:
+    """A row of a graph, and an input of an alarm."""
+    options: dict[str, Any] = {"id": id_, "stat": statistic, "period": period}
+    if label:
+        options["label"] = label
+    if right:
+        options["yAxis"] = "right"
+    if hidden:
+        options["visible"] = False
+    return [namespace, name, *dimensions, options]
+
+
+def drawn(expression: str, label: str, period: int = 60, right: bool = False) -> list[Any]:
+    """What is drawn of rows that are hidden, or of a search."""
+    axis = {"yAxis": "right"} if right else {}
+    return [{"expression": expression, "label": label, "period": period, **axis}]
+
+
+# Id, text, comparison, threshold, datapoints of periods, missing data, what is looked at.
+ALARMS: list[tuple[str, str, str, float, int, int, str, list[Any]]] = [
+    (
+        "gpu-utilisation-low",
+        (
+            "GPUs are hardly used. The fleet is paid for by the hour, and its GPUs do little. "
+            "First look: Whether gpus-wait-for-data or checkpoint-save-slow stands too; if "
+            "neither does, it is not storage. Threshold: 50 %, mean over all GPUs: this "
+            "product's choice, no plan predicts it. Page: docs/alarms/gpu-utilisation-low.md. "
+            "Next step: training-storage diagnose <name>."
+        ),
+        "LessThanThreshold",
+        50,
+        15,
+        20,
+        "notBreaching",
+        [metric("", "TrainingStorage", "nvidia_smi_utilization_gpu", "Average", "Workload", NAME, period=60)],
+    ),
+    (
+        "gpus-wait-for-data",
+        (
+            "GPUs wait for data. Ranks ask for a batch that is not there, for more of their time "
+            "than the plan predicts. First look: Which of storage-throughput-at-limit, "
+            "metadata-at-limit, mds-cpu-high and s3-throttled stands with it. Threshold: the "
+            "share that the plan predicts and 5 points more, at least 10 % of the time. Page: "
+            "docs/alarms/gpus-wait-for-data.md. Next step: training-storage diagnose <name>."
+        ),
+        "GreaterThanThreshold",
+        10,
+        10,
+        15,
+        "notBreaching",
+        [
+            ("100 * wait / elapsed", "waits for data, %"),
+            metric("wait", "TrainingStorage", "DataWaitTime", "Sum", "Workload", NAME, period=60),
+            metric("elapsed", "TrainingStorage", "ElapsedTime", "Sum", "Workload", NAME, period=60),
+        ],
+    ),
+    (
+        "read-throughput-low",
+        (
+            "Training reads less than the plan says. Batches come in slower than the job was "
+            "sized for. First look: Whether the GPUs wait for data; if they do not, the job "
+            "needs less than its workload file says. Threshold: half of the plan's read demand. "
+            "Page: docs/alarms/read-throughput-low.md. Next step: training-storage diagnose "
+            "<name>."
+        ),
+        "LessThanThreshold",
+        6400,
+        15,
+        20,
+        "notBreaching",
+        [
+            ("bytes / 60000000", "read by training, MB/s"),
+            metric("bytes", "TrainingStorage", "TrainingReadBytes", "Sum", "Workload", NAME, period=60),
+        ],
+    ),
+    (
+        "storage-throughput-at-limit",
+        (
+            "Storage gives all that it can. Reads or writes are close to what the storage, or "
+            "the clients of the nodes, can move. First look: Whether the GPUs wait for data; if "
+            "they do not, the storage is well used and nothing is wrong. Threshold: 90 % of the "
+            "plan's limit. Page: docs/alarms/storage-throughput-at-limit.md. Next step: "
+            "training-storage diagnose <name>."
+        ),
+        "GreaterThanThreshold",
+        90,
+        10,
+        15,
+        "notBreaching",
+        [
+            (
+                (
+                    "IF(100 * reads / 1968750000000 > 100 * writes / 1968750000000, 100 * reads / "
+                    "1968750000000, 100 * writes / 1968750000000)"
+                ),
+                "of the limit, %",
+            ),
+            metric("reads", "AWS/FSx", "DataReadBytes", "Sum", "FileSystemId", "<fs>", period=60),
+            metric("writes", "AWS/FSx", "DataWriteBytes", "Sum", "FileSystemId", "<fs>", period=60),
+        ],
+    ),
+    (
+        "metadata-at-limit",
+        (
+            "Metadata servers open all the files that they can. Many small files: opens are "
+            "close to what the metadata IOPS serve, whatever the throughput is. First look: The "
+            "open rate against the plan's, and how large the files are. Threshold: 90 % of the "
+            "opens that the plan's metadata IOPS serve. Page: docs/alarms/metadata-at-limit.md. "
+            "Next step: training-storage diagnose <name>."
+        ),
+        "GreaterThanThreshold",
+        2592000,
+        10,
+        15,
+        "notBreaching",
+        [
+            (
+                (
+                    'SELECT SUM(FileOpenOperations) FROM SCHEMA("AWS/FSx", FileSystemId, '
+                    "StorageTargetId) WHERE FileSystemId = '<fs>'"
+                ),
+                "files opened a minute",
+            ),
+        ],
+    ),
+    (
+        "mds-cpu-high",
+        (
+            "A metadata server is busy. Opens, listings and lookups queue when the processor of "
+            "a metadata server is busy. First look: Open rate and metadata operations; then "
+            "which program lists or stats folders. Threshold: 80 % of the CPU of the busiest "
+            "server: this product's choice. Page: docs/alarms/mds-cpu-high.md. Next step: "
+            "training-storage diagnose <name>."
+        ),
+        "GreaterThanThreshold",
+        80,
+        10,
+        15,
+        "notBreaching",
+        [
+            (
+                (
+                    'SELECT MAX(CPUUtilization) FROM SCHEMA("AWS/FSx", FileSystemId, FileServer) WHERE '
+                    "FileSystemId = '<fs>'"
+                ),
+                "CPU of the busiest metadata server, %",
+            ),
+        ],
+    ),
+    (
+        "s3-throttled",
+        (
+            "S3 answers with errors of its own. S3 fails or throttles (503) requests to the "
+            "lake; clients wait and try again. First look: How many requests a prefix gets: S3 "
+            "scales by prefix, and takes minutes for it. Threshold: 1 % of the requests: this "
+            "product's choice. Page: docs/alarms/s3-throttled.md. Next step: training-storage "
+            "diagnose <name>."
+        ),
+        "GreaterThanThreshold",
+        1,
+        10,
+        15,
+        "notBreaching",
+        [
+            (
+                ("100 * (FILL(errors1, 0) + FILL(errors2, 0)) / (FILL(requests1, 0) + FILL(requests2, 0))"),
+                "requests that S3 failed, %",
+            ),
+            metric("errors1", "AWS/S3", "5xxErrors", "Sum", "BucketName", "<lake>", "FilterId", "datasets", period=60),
+            metric(
+                "errors2", "AWS/S3", "5xxErrors", "Sum", "BucketName", "<lake>", "FilterId", "checkpoints", period=60
+            ),
+            metric(
+                "requests1", "AWS/S3", "AllRequests", "Sum", "BucketName", "<lake>", "FilterId", "datasets", period=60
+            ),
+            metric(
+                "requests2",
+                "AWS/S3",
+                "AllRequests",
+                "Sum",
+                "BucketName",
+                "<lake>",
+                "FilterId",
+                "checkpoints",
+                period=60,
+            ),
+        ],
+    ),
+    (
+        "checkpoint-save-slow",
+        (
+            "Saving a checkpoint takes too long. While a save holds the loop up, every GPU "
+            "stands still. First look: Write throughput against the plan's during the save; then "
+            "whether saves are written by all ranks. Threshold: checkpoints.max_write_time of "
+            "the workload file, else twice what the plan predicts. Page: "
+            "docs/alarms/checkpoint-save-slow.md. Next step: training-storage diagnose <name>."
+        ),
+        "GreaterThanThreshold",
+        60,
+        1,
+        1,
+        "ignore",
+        [metric("", "TrainingStorage", "CheckpointSaveTime", "Maximum", "Workload", NAME, period=60)],
+    ),
+    (
+        "restore-slow",
+        (
+            "Restoring a checkpoint takes too long. After a fault the whole fleet waits until "
+            "the checkpoint has been read. First look: Whether the checkpoint was in the hot "
+            "tier or had to come from S3. Threshold: checkpoints.max_restore_time of the "
+            "workload file. Page: docs/alarms/restore-slow.md. Next step: training-storage "
+            "diagnose <name>."
+        ),
+        "GreaterThanThreshold",
+        300,
+        1,
+        1,
+        "ignore",
+        [metric("", "TrainingStorage", "RestoreTime", "Maximum", "Workload", NAME, period=60)],
+    ),
+    (
+        "restore-drill-slow",
+        (
+            "A drill took longer than a restore may. The next restore of the fleet takes as long "
+            "as the drill did. First look: The drill's own report: which files were slow, and "
+            "whether their data was in the hot tier. Threshold: checkpoints.max_restore_time of "
+            "the workload file. Page: docs/alarms/restore-drill-slow.md. Next step: "
+            "training-storage diagnose <name>."
+        ),
+        "GreaterThanThreshold",
+        300,
+        1,
+        1,
+        "ignore",
+        [metric("", "TrainingStorage", "RestoreTime", "Maximum", "Workload", NAME, "Source", "hot", period=60)],
+    ),
+    (
+        "step-time-varies",
+        (
+            "Steps take unequal time. All ranks wait for the slowest one in each step. First "
+            "look: Which node stands out among the nodes of the dashboard. Threshold: 25 % "
+            "standard deviation of the mean: this product's choice. Page: "
+            "docs/alarms/step-time-varies.md. Next step: training-storage diagnose <name>."
+        ),
+        "GreaterThanThreshold",
+        25,
+        15,
+        20,
+        "notBreaching",
+        [metric("", "TrainingStorage", "StepTimeVariation", "Average", "Workload", NAME, period=60)],
+    ),
+    (
+        "idle-gpus-cost-more-than-storage",
+        (
+            "Idle GPUs cost more than the storage. Time in which the fleet waits for storage is "
+            "worth more than the storage; a larger one may pay. First look: Whether the time is "
+            "lost to data or to checkpoints; then what the next size costs. Threshold: the "
+            "plan's storage price per hour. Page: "
+            "docs/alarms/idle-gpus-cost-more-than-storage.md. Next step: training-storage "
+            "diagnose <name>."
+        ),
+        "GreaterThanThreshold",
+        36.43311712870726,
+        40,
+        60,
+        "notBreaching",
+        [
+            ("4050.94 * (wait + FILL(blocked, 0)) / elapsed", "idle GPUs, USD/h"),
+            metric("wait", "TrainingStorage", "DataWaitTime", "Sum", "Workload", NAME, period=60),
+            metric("blocked", "TrainingStorage", "CheckpointBlockedTime", "Sum", "Workload", NAME, period=60),
+            metric("elapsed", "TrainingStorage", "ElapsedTime", "Sum", "Workload", NAME, period=60),
+        ],
+    ),
+    (
+        "import-queue-old",
+        (
+            "New objects do not reach the file system. FSx stops importing, and loses changes, "
+            "when the queue gets 14 days old. First look: The lifecycle of the link, then how "
+            "fast objects in the bucket change. Threshold: 1 day, of the 14 after which FSx "
+            "stops. Page: docs/alarms/import-queue-old.md. Next step: training-storage diagnose "
+            "<name>."
+        ),
+        "GreaterThanThreshold",
+        86400,
+        5,
+        5,
+        "notBreaching",
+        [
+            metric(
+                "",
+                "AWS/FSx",
+                "AgeOfOldestQueuedMessage",
+                "Maximum",
+                "FileSystemId",
+                "<fs>",
+                "Publisher",
+                "AutoImport",
+                period=60,
+            )
+        ],
+    ),
+    (
+        "association-broken",
+        (
+            "A link to S3 has stopped. FSx carries nothing over a link that is MISCONFIGURED or "
+            "FAILED, and no metric of FSx says so. First look: The failure details of the link. "
+            "Threshold: one link or more whose lifecycle is MISCONFIGURED or FAILED. Page: "
+            "docs/alarms/association-broken.md. Next step: training-storage diagnose <name>."
+        ),
+        "GreaterThanThreshold",
+        0,
+        1,
+        1,
+        "missing",
+        [metric("", "TrainingStorage", "LinksBroken", "Maximum", "Workload", NAME, period=600)],
+    ),
+    (
+        "free-capacity-low",
+        (
+            'The file system gets full. Files on a full storage target get "no space left" while '
+            "the sum still looks well. First look: What is largest, and whether checkpoints are "
+            "pruned. Threshold: lifecycle.warn_when_free_below of the workload file, a tenth of "
+            "the capacity when left out, if every storage target were as full as the fullest. "
+            "Page: docs/alarms/free-capacity-low.md. Next step: training-storage diagnose <name>."
+        ),
+        "LessThanThreshold",
+        7215545057280,
+        5,
+        5,
+        "ignore",
+        [
+            ("least * targets", "free, bytes"),
+            metric("least", "AWS/FSx", "FreeDataStorageCapacity", "Minimum", "FileSystemId", "<fs>", period=60),
+            metric("targets", "AWS/FSx", "FreeDataStorageCapacity", "SampleCount", "FileSystemId", "<fs>", period=60),
+        ],
+    ),
+    (
+        "clients-missing",
+        (
+            "Nodes have lost the file system. Fewer clients are connected than the fleet has "
+            "nodes; on the others the mount is gone. First look: Which node is missing: "
+            "training-storage status, then the mounts of that node. Threshold: the plan's number "
+            "of nodes. Page: docs/alarms/clients-missing.md. Next step: training-storage "
+            "diagnose <name>."
+        ),
+        "LessThanThreshold",
+        64,
+        10,
+        10,
+        "missing",
+        [metric("", "AWS/FSx", "ClientConnections", "Sum", "FileSystemId", "<fs>", period=60)],
+    ),
+    (
+        "metrics-missing",
+        (
+            "Nodes do not report. Alarms on what nodes write are silent when nobody writes. "
+            "First look: Whether the nodes run; then the collector and the CloudWatch agent on "
+            "one that is silent. Threshold: the plan's number of nodes, less half a one, in a "
+            "mean of 5 minutes. Page: docs/alarms/metrics-missing.md. Next step: "
+            "training-storage diagnose <name>."
+        ),
+        "LessThanThreshold",
+        63.5,
+        3,
+        3,
+        "breaching",
+        [
+            ("records / 5", "nodes that report"),
+            metric("records", "TrainingStorage", "StorageReadBytes", "SampleCount", "Workload", NAME, period=300),
+        ],
+    ),
+]
+# Place, title, unit of each axis, lines, rows; a text alone is a heading.
+GRAPHS: list[Any] = [
+    (
+        (0, 0, 24, 2),
+        (
+            "**<name>-storage: are the GPUs waiting, and for what?** Shares of the time of all "
+            "ranks, over five minutes. Cause and next step: `training-storage diagnose <name>`. "
+            "`docs/alarms/` has a page for each alarm."
+        ),
+    ),
+    (
+        (0, 2, 14, 4),
+        "Are the GPUs waiting?",
+        (),
+        [],
+        [
+            drawn("100 * wait / elapsed", "waits for data, % of time", period=300),
+            metric("wait", "TrainingStorage", "DataWaitTime", "Sum", "Workload", NAME, period=300, hidden=True),
+            metric(
+                "blocked", "TrainingStorage", "CheckpointBlockedTime", "Sum", "Workload", NAME, period=300, hidden=True
+            ),
+            metric("elapsed", "TrainingStorage", "ElapsedTime", "Sum", "Workload", NAME, period=300, hidden=True),
+            drawn("100 * FILL(blocked, 0) / elapsed", "held up by checkpoints, % of time", period=300),
+            drawn("100 - 100 * (wait + FILL(blocked, 0)) / elapsed", "computes, % of time", period=300),
+            metric(
+                "nvidia_smi_utilization_gpu",
+                "TrainingStorage",
+                "nvidia_smi_utilization_gpu",
+                "Average",
+                "Workload",
+                NAME,
+                period=300,
+                label="GPU utilisation, %",
+            ),
+        ],
+    ),
+    (
+        (14, 2, 10, 4),
+        "For what? What is red names it",
+        [
+            "gpus-wait-for-storage",
+            "gpus-wait-for-data",
+            "storage-throughput-at-limit",
+            "metadata-at-limit",
+            "mds-cpu-high",
+            "s3-throttled",
+            "checkpoint-save-slow",
+        ],
+    ),
+    ((0, 6, 24, 1), "## The ten figures"),
+    (
+        (0, 7, 6, 6),
+        "1. GPU utilisation",
+        ("%",),
+        [(50, "#d62728", "alarm gpu-utilisation-low")],
+        [
+            metric(
+                "nvidia_smi_utilization_gpu",
+                "TrainingStorage",
+                "nvidia_smi_utilization_gpu",
+                "Average",
+                "Workload",
+                NAME,
+                label="mean over all GPUs",
+            )
+        ],
+    ),
+    (
+        (6, 7, 6, 6),
+        "2. GPU data-wait time",
+        ("%",),
+        [(0, "#7f7f7f", "plan: 0"), (10, "#d62728", "alarm gpus-wait-for-data")],
+        [
+            drawn("100 * wait / elapsed", "waits for data, %"),
+            metric("wait", "TrainingStorage", "DataWaitTime", "Sum", "Workload", NAME, hidden=True),
+            metric("elapsed", "TrainingStorage", "ElapsedTime", "Sum", "Workload", NAME, hidden=True),
+        ],
+    ),
+    (
+        (12, 7, 6, 6),
+        "3. Training read throughput",
+        ("MB/s",),
+        [(12800, "#7f7f7f", "plan: 12800"), (6400, "#d62728", "alarm read-throughput-low")],
+        [
+            drawn("trainingReadBytes / 60000000", "batches"),
+            metric("trainingReadBytes", "TrainingStorage", "TrainingReadBytes", "Sum", "Workload", NAME, hidden=True),
+        ],
+    ),
+    (
+        (18, 7, 6, 6),
+        "4. Throughput per node and in aggregate",
+        ("MB/s", "MB/s a node"),
+        [
+            (200, "#7f7f7f", "plan: 200", "right"),
+            (87500, "#d62728", "limit of a node", "right"),
+            (32812.5, "#d62728", "limit of all"),
+        ],
+        [
+            drawn("storageReadBytes / 60000000", "read by nodes"),
+            metric("storageReadBytes", "TrainingStorage", "StorageReadBytes", "Sum", "Workload", NAME, hidden=True),
+            drawn("storageWriteBytes / 60000000", "written by nodes"),
+            metric("storageWriteBytes", "TrainingStorage", "StorageWriteBytes", "Sum", "Workload", NAME, hidden=True),
+            drawn("dataReadBytes / 60000000", "read, as FSx counts"),
+            metric("dataReadBytes", "AWS/FSx", "DataReadBytes", "Sum", "FileSystemId", "<fs>", hidden=True),
+            drawn("dataWriteBytes / 60000000", "written, as FSx counts"),
+            metric("dataWriteBytes", "AWS/FSx", "DataWriteBytes", "Sum", "FileSystemId", "<fs>", hidden=True),
+            drawn(
+                (
+                    "SLICE(SORT(SEARCH('{TrainingStorage,Workload,InstanceId} "
+                    'MetricName="StorageReadBytes" Workload="<name>"\', \'Sum\', 60) / 60000000, AVG, '
+                    "DESC), 0, 10)"
+                ),
+                "${PROP('Dim.InstanceId')}",
+                right=True,
+            ),
+        ],
+    ),
+    (
+        (0, 13, 6, 6),
+        "5. Small-file open rate",
+        ("1/s",),
+        [(50, "#7f7f7f", "plan: 50"), (48000, "#d62728", "limit of the metadata servers")],
+        [
+            drawn("fileOpens / 60", "files opened by nodes"),
+            metric("fileOpens", "TrainingStorage", "FileOpens", "Sum", "Workload", NAME, hidden=True),
+            drawn("metadataOperations / 60", "metadata operations, as FSx counts"),
+            metric("metadataOperations", "AWS/FSx", "MetadataOperations", "Sum", "FileSystemId", "<fs>", hidden=True),
+        ],
+    ),
+    (
+        (6, 13, 6, 6),
+        "6. Checkpoint save time",
+        ("s",),
+        [(29.8666667, "#7f7f7f", "plan: 29.8667"), (60, "#d62728", "alarm checkpoint-save-slow")],
+        [
+            metric(
+                "checkpointSaveTime",
+                "TrainingStorage",
+                "CheckpointSaveTime",
+                "Maximum",
+                "Workload",
+                NAME,
+                label="slowest rank",
+            )
+        ],
+    ),
+    (
+        (12, 13, 6, 6),
+        "7. Restore time",
+        ("s",),
+        [(300, "#7f7f7f", "plan: 300")],
+        [
+            metric(
+                "restoreTime",
+                "TrainingStorage",
+                "RestoreTime",
+                "Maximum",
+                "Workload",
+                NAME,
+                label="training, slowest rank",
+            ),
+            metric(
+                "hotDrill",
+                "TrainingStorage",
+                "RestoreTime",
+                "Maximum",
+                "Workload",
+                NAME,
+                "Source",
+                "hot",
+                label="drill, hot",
+            ),
+            metric(
+                "lakeDrill",
+                "TrainingStorage",
+                "RestoreTime",
+                "Maximum",
+                "Workload",
+                NAME,
+                "Source",
+                "lake",
+                label="drill, lake",
+            ),
+        ],
+    ),
+    (
+        (18, 13, 6, 6),
+        "8. Data-loader queue empty rate",
+        ("%", "batches"),
+        [],
+        [
+            metric(
+                "loaderQueueEmptyShare",
+                "TrainingStorage",
+                "LoaderQueueEmptyShare",
+                "Average",
+                "Workload",
+                NAME,
+                label="asked for while none was ready",
+            ),
+            metric(
+                "loaderQueueDepth",
+                "TrainingStorage",
+                "LoaderQueueDepth",
+                "Average",
+                "Workload",
+                NAME,
+                label="batches ready",
+                right=True,
+            ),
+        ],
+    ),
+    (
+        (0, 19, 12, 6),
+        "9. Step time and its variation",
+        ("s", "%"),
+        [],
+        [
+            metric("stepTime", "TrainingStorage", "StepTime", "Average", "Workload", NAME, label="mean step"),
+            metric("slowSteps", "TrainingStorage", "StepTime", "p99", "Workload", NAME, label="99th percentile"),
+            metric(
+                "stepTimeVariation",
+                "TrainingStorage",
+                "StepTimeVariation",
+                "Average",
+                "Workload",
+                NAME,
+                label="variation",
+                right=True,
+            ),
+        ],
+    ),
+    (
+        (12, 19, 12, 6),
+        "10. Storage cost beside idle-GPU cost",
+        ("USD/h",),
+        [(36.4331171, "#7f7f7f", "plan: 36.4331")],
+        [
+            drawn("4050.94 * (wait + FILL(blocked, 0)) / elapsed", "GPUs that wait or are held up"),
+            metric("wait", "TrainingStorage", "DataWaitTime", "Sum", "Workload", NAME, hidden=True),
+            metric("blocked", "TrainingStorage", "CheckpointBlockedTime", "Sum", "Workload", NAME, hidden=True),
+            metric("elapsed", "TrainingStorage", "ElapsedTime", "Sum", "Workload", NAME, hidden=True),
+        ],
+    ),
+    ((0, 25, 24, 1), "## Nodes that stand out"),
+    (
+        (0, 26, 6, 6),
+        "Nodes that wait longest for data",
+        ("%",),
+        [],
+        [
+            drawn(
+                (
+                    'SLICE(SORT(SEARCH(\'{TrainingStorage,Workload,InstanceId} MetricName="DataWaitShare" '
+                    "Workload=\"<name>\"', 'Average', 60), AVG, DESC), 0, 5)"
+                ),
+                "${PROP('Dim.InstanceId')}",
+            )
+        ],
+    ),
+    (
+        (6, 26, 6, 6),
+        "Nodes whose GPUs do least",
+        ("%",),
+        [],
+        [
+            drawn(
+                (
+                    "SLICE(SORT(SEARCH('{TrainingStorage,Workload,InstanceId} "
+                    'MetricName="nvidia_smi_utilization_gpu" Workload="<name>"\', \'Average\', 60), AVG, '
+                    "ASC), 0, 5)"
+                ),
+                "${PROP('Dim.InstanceId')}",
+            )
+        ],
+    ),
+    (
+        (12, 26, 6, 6),
+        "Nodes with the slowest steps",
+        ("s",),
+        [],
+        [
+            drawn(
+                (
+                    'SLICE(SORT(SEARCH(\'{TrainingStorage,Workload,InstanceId} MetricName="StepTime" '
+                    "Workload=\"<name>\"', 'Average', 60), AVG, DESC), 0, 5)"
+                ),
+                "${PROP('Dim.InstanceId')}",
+            )
+        ],
+    ),
+    (
+        (18, 26, 6, 6),
+        "Nodes that wait longest for an answer of the storage",
+        ("ms",),
+        [],
+        [
+            drawn(
+                (
+                    "SLICE(SORT(SEARCH('{TrainingStorage,Workload,InstanceId} "
+                    'MetricName="StorageRpcWaitTime" Workload="<name>"\', \'Average\', 60), AVG, DESC), 0, '
+                    "5)"
+                ),
+                "${PROP('Dim.InstanceId')}",
+            )
+        ],
+    ),
+    (
+        (0, 32, 6, 6),
+        "Nodes without a mount of the plan",
+        ("mounts",),
+        [],
+        [
+            drawn(
+                (
+                    'SLICE(SORT(SEARCH(\'{TrainingStorage,Workload,InstanceId} MetricName="MountsMissing" '
+                    "Workload=\"<name>\"', 'Maximum', 60), AVG, DESC), 0, 5)"
+                ),
+                "${PROP('Dim.InstanceId')}",
+            )
+        ],
+    ),
+    (
+        (6, 32, 6, 6),
+        "Nodes with the busiest CPUs",
+        ("%",),
+        [],
+        [
+            drawn(
+                (
+                    "SLICE(SORT(SEARCH('{TrainingStorage,Workload,InstanceId} "
+                    'MetricName="cpu_usage_active" Workload="<name>"\', \'Average\', 60), AVG, DESC), 0, 5)'
+                ),
+                "${PROP('Dim.InstanceId')}",
+            )
+        ],
+    ),
+    (
+        (12, 32, 6, 6),
+        "Bytes to and from file servers by EFA and TCP",
+        ("MB/s",),
+        [],
+        [
+            drawn("efaBytes / 60000000", "EFA"),
+            metric("efaBytes", "TrainingStorage", "EfaBytes", "Sum", "Workload", NAME, hidden=True),
+            drawn("tcpBytes / 60000000", "TCP"),
+            metric("tcpBytes", "TrainingStorage", "TcpBytes", "Sum", "Workload", NAME, hidden=True),
+        ],
+    ),
+    (
+        (18, 32, 6, 6),
+        "Requests to storage that failed",
+        ("a minute",),
+        [],
+        [
+            metric(
+                "storageRequestErrors",
+                "TrainingStorage",
+                "StorageRequestErrors",
+                "Sum",
+                "Workload",
+                NAME,
+                label="failed requests",
+            ),
+            metric(
+                "throttledRequests",
+                "TrainingStorage",
+                "ThrottledRequests",
+                "Sum",
+                "Workload",
+                NAME,
+                label="throttled requests",
+            ),
+        ],
+    ),
+    ((0, 38, 24, 1), "## FSx for Lustre"),
+    (
+        (0, 39, 8, 6),
+        "File system throughput",
+        ("MB/s",),
+        [(12800, "#7f7f7f", "planned read demand"), (32812.5, "#d62728", "planned throughput")],
+        [
+            drawn("dataReadBytes / 60000000", "read"),
+            metric("dataReadBytes", "AWS/FSx", "DataReadBytes", "Sum", "FileSystemId", "<fs>", hidden=True),
+            drawn("dataWriteBytes / 60000000", "written"),
+            metric("dataWriteBytes", "AWS/FSx", "DataWriteBytes", "Sum", "FileSystemId", "<fs>", hidden=True),
+        ],
+    ),
+    (
+        (8, 39, 8, 6),
+        "Metadata operations",
+        ("1/s",),
+        [(50, "#7f7f7f", "planned file opens")],
+        [
+            drawn("metadataOperations / 60", "operations"),
+            metric("metadataOperations", "AWS/FSx", "MetadataOperations", "Sum", "FileSystemId", "<fs>", hidden=True),
+        ],
+    ),
+    (
+        (16, 39, 8, 6),
+        "Client connections",
+        ("clients",),
+        [(64, "#7f7f7f", "instances")],
+        [metric("clientConnections", "AWS/FSx", "ClientConnections", "Sum", "FileSystemId", "<fs>", label="clients")],
+    ),
+    (
+        (0, 45, 8, 6),
+        "Free space on the fullest storage target",
+        ("GiB",),
+        [],
+        [
+            drawn("freeDataStorageCapacity / 1073741824", "free"),
+            metric(
+                "freeDataStorageCapacity",
+                "AWS/FSx",
+                "FreeDataStorageCapacity",
+                "Minimum",
+                "FileSystemId",
+                "<fs>",
+                hidden=True,
+            ),
+        ],
+    ),
+    (
+        (8, 45, 8, 6),
+        "Oldest change waiting in the S3 link",
+        ("s",),
+        [(86400, "#d62728", "one day; changes are lost after 14")],
+        [
+            metric(
+                "autoImport",
+                "AWS/FSx",
+                "AgeOfOldestQueuedMessage",
+                "Maximum",
+                "FileSystemId",
+                "<fs>",
+                "Publisher",
+                "AutoImport",
+                label="AutoImport",
+            ),
+            metric(
+                "autoExport",
+                "AWS/FSx",
+                "AgeOfOldestQueuedMessage",
+                "Maximum",
+                "FileSystemId",
+                "<fs>",
+                "Publisher",
+                "AutoExport",
+                label="AutoExport",
+            ),
+        ],
+    ),
+    (
+        (16, 45, 8, 6),
+        "Network of the busiest file servers",
+        ("%",),
+        [],
+        [
+            drawn(
+                (
+                    'SLICE(SORT(SEARCH(\'{"AWS/FSx",FileSystemId,FileServer} '
+                    'MetricName="NetworkThroughputUtilization" FileSystemId="<fs>"\', \'Maximum\', 60), '
+                    "AVG, DESC), 0, 5)"
+                ),
+                "${PROP('Dim.FileServer')}",
+            )
+        ],
+    ),
+    (
+        (0, 51, 8, 6),
+        "Disks of the busiest file servers",
+        ("%",),
+        [],
+        [
+            drawn(
+                (
+                    'SLICE(SORT(SEARCH(\'{"AWS/FSx",FileSystemId,FileServer} '
+                    'MetricName="FileServerDiskThroughputUtilization" FileSystemId="<fs>"\', \'Maximum\', '
+                    "60), AVG, DESC), 0, 5)"
+                ),
+                "${PROP('Dim.FileServer')}",
+            )
+        ],
+    ),
+    (
+        (8, 51, 8, 6),
+        "CPU of the metadata servers",
+        ("%",),
+        [],
+        [
+            drawn(
+                (
+                    'SLICE(SORT(SEARCH(\'{"AWS/FSx",FileSystemId,FileServer} MetricName="CPUUtilization" '
+                    "FileSystemId=\"<fs>\"', 'Maximum', 60), AVG, DESC), 0, 5)"
+                ),
+                "${PROP('Dim.FileServer')}",
+            )
+        ],
+    ),
+    (
+        (16, 51, 8, 6),
+        "Operations of the busiest storage targets",
+        ("%",),
+        [],
+        [
+            drawn(
+                (
+                    'SLICE(SORT(SEARCH(\'{"AWS/FSx",FileSystemId,StorageTargetId} '
+                    'MetricName="DiskIopsUtilization" FileSystemId="<fs>"\', \'Maximum\', 60), AVG, DESC), '
+                    "0, 5)"
+                ),
+                "${PROP('Dim.StorageTargetId')}",
+            )
+        ],
+    ),
+    (
+        (0, 57, 8, 6),
+        "Storage targets that are read most",
+        ("bytes a minute",),
+        [],
+        [
+            drawn(
+                (
+                    'SLICE(SORT(SEARCH(\'{"AWS/FSx",FileSystemId,StorageTargetId} '
+                    'MetricName="DiskReadBytes" FileSystemId="<fs>"\', \'Sum\', 60), AVG, DESC), 0, 5)'
+                ),
+                "${PROP('Dim.StorageTargetId')}",
+            )
+        ],
+    ),
+    (
+        (8, 57, 8, 6),
+        "Storage targets that are written most",
+        ("bytes a minute",),
+        [],
+        [
+            drawn(
+                (
+                    'SLICE(SORT(SEARCH(\'{"AWS/FSx",FileSystemId,StorageTargetId} '
+                    'MetricName="DiskWriteBytes" FileSystemId="<fs>"\', \'Sum\', 60), AVG, DESC), 0, 5)'
+                ),
+                "${PROP('Dim.StorageTargetId')}",
+            )
+        ],
+    ),
+    (
+        (16, 57, 8, 6),
+        "Files opened by metadata target",
+        ("a minute",),
+        [],
+        [
+            drawn(
+                (
+                    'SLICE(SORT(SEARCH(\'{"AWS/FSx",FileSystemId,StorageTargetId} '
+                    'MetricName="FileOpenOperations" FileSystemId="<fs>"\', \'Sum\', 60), AVG, DESC), 0, 5)'
+                ),
+                "${PROP('Dim.StorageTargetId')}",
+            )
+        ],
+    ),
+    ((0, 63, 24, 1), "## Fleet and data lake"),
+    (
+        (0, 64, 8, 6),
+        "Network into the fleet (without EFA)",
+        ("MB/s",),
+        [],
+        [
+            drawn("networkIn / 60000000", "received"),
+            metric("networkIn", "AWS/EC2", "NetworkIn", "Sum", "AutoScalingGroupName", "<fleet>", hidden=True),
+        ],
+    ),
+    (
+        (8, 64, 8, 6),
+        "Data lake",
+        ("GiB",),
+        [],
+        [
+            drawn("bucketSizeBytes / 1073741824", "S3 Standard", period=86400),
+            metric(
+                "bucketSizeBytes",
+                "AWS/S3",
+                "BucketSizeBytes",
+                "Average",
+                "BucketName",
+                "<lake>",
+                "StorageType",
+                "StandardStorage",
+                period=86400,
+                hidden=True,
+            ),
+        ],
+    ),
+    (
+        (16, 64, 8, 6),
+        "Read from the lake",
+        ("MB/s",),
+        [],
+        [
+            drawn("bytesDownloaded1 / 60000000", "datasets"),
+            metric(
+                "bytesDownloaded1",
+                "AWS/S3",
+                "BytesDownloaded",
+                "Sum",
+                "BucketName",
+                "<lake>",
+                "FilterId",
+                "datasets",
+                hidden=True,
+            ),
+            drawn("bytesDownloaded2 / 60000000", "checkpoints"),
+            metric(
+                "bytesDownloaded2",
+                "AWS/S3",
+                "BytesDownloaded",
+                "Sum",
+                "BucketName",
+                "<lake>",
+                "FilterId",
+                "checkpoints",
+                hidden=True,
+            ),
+        ],
+    ),
+    (
+        (0, 70, 8, 6),
+        "Requests to the lake",
+        ("1/s",),
+        [],
+        [
+            drawn("allRequests1 / 60", "datasets"),
+            metric(
+                "allRequests1",
+                "AWS/S3",
+                "AllRequests",
+                "Sum",
+                "BucketName",
+                "<lake>",
+                "FilterId",
+                "datasets",
+                hidden=True,
+            ),
+            drawn("allRequests2 / 60", "checkpoints"),
+            metric(
+                "allRequests2",
+                "AWS/S3",
+                "AllRequests",
+                "Sum",
+                "BucketName",
+                "<lake>",
+                "FilterId",
+                "checkpoints",
+                hidden=True,
+            ),
+        ],
+    ),
+    (
+        (8, 70, 8, 6),
+        "Requests to the lake that S3 failed or throttled",
+        ("1/s",),
+        [],
+        [
+            drawn("n5xxErrors1 / 60", "datasets"),
+            metric(
+                "n5xxErrors1", "AWS/S3", "5xxErrors", "Sum", "BucketName", "<lake>", "FilterId", "datasets", hidden=True
+            ),
+            drawn("n5xxErrors2 / 60", "checkpoints"),
+            metric(
+                "n5xxErrors2",
+                "AWS/S3",
+                "5xxErrors",
+                "Sum",
+                "BucketName",
+                "<lake>",
+                "FilterId",
+                "checkpoints",
+                hidden=True,
+            ),
+        ],
+    ),
+    (
+        (16, 70, 8, 6),
+        "First byte from the lake",
+        ("ms",),
+        [],
+        [
+            metric(
+                "firstByteLatency1",
+                "AWS/S3",
+                "FirstByteLatency",
+                "Average",
+                "BucketName",
+                "<lake>",
+                "FilterId",
+                "datasets",
+                label="datasets",
+            ),
+            metric(
+                "firstByteLatency2",
+                "AWS/S3",
+                "FirstByteLatency",
+                "Average",
+                "BucketName",
+                "<lake>",
+                "FilterId",
+                "checkpoints",
+                label="checkpoints",
+            ),
+        ],
+    ),
+]
+
+COMPOSITE_TEXT = (
+    "GPUs wait for storage. GPUs stand still and the storage is why. First look: Which "
+    "of the alarms in its rule stand: they name the cause. Threshold: the alarms of its "
+    "rule. Page: docs/alarms/gpus-wait-for-storage.md. Next step: training-storage "
+    "diagnose llama3-70b."
+)
+EXPECTED = {
+    "workload": NAME,
+    "region": "us-east-1",
+    "instance_type": "p5en.48xlarge",
+    "instance_count": 64,
+    "accelerators": 512,
+    "hot": "lustre",
+    "file_access": "mountpoint",
+    "efa": True,
+    "servers": 7,
+    "read_mb_per_s": 12800,
+    "node_read_mb_per_s": 200,
+    "node_limit_mb_per_s": 87500,
+    "supply_mb_per_s": 32812.5,
+    "write_mb_per_s": 32812.5,
+    "file_opens_per_s": 50,
+    "file_opens_limit_per_s": 48000,
+    "data_wait_percent": 0,
+    "checkpoint_save_s": 29.8667,
+    "checkpoint_interval_s": 1800,
+    "max_write_s": 60,
+    "restore_s": 29.8667,
+    "max_restore_s": 300,
+    "asynchronous": True,
+    "storage_usd_per_hour": 36.4331,
+    "gpu_usd_per_hour": 4050.94,
+    "paths": {"datasets": "/fsx/datasets", "checkpoints": "/fsx/checkpoints"},
+    "import_events": True,
+    "export_events": False,
+}
+
+
 class Monitoring(cdk.Stack):
     def __init__(self, scope: Construct, *, lake: Lake, hot: Hot, compute: Compute, **kwargs: Any) -> None:
-        super().__init__(scope, f"{NAME}-monitoring", description=f"Dashboard of {NAME}, for one run", **kwargs)
-        fs, bucket, group = hot.file_system.ref, lake.bucket.ref, compute.fleet.ref
-        widgets = [
-            widget(
-                (0, 0),
-                "File system throughput",
-                [
-                    *computed("dataReadBytes / 60000000", "read", 60, "Sum", "AWS/FSx", "FileSystemId", fs),
-                    *computed("dataWriteBytes / 60000000", "written", 60, "Sum", "AWS/FSx", "FileSystemId", fs),
-                ],
-                unit="MB/s",
-                lines=[
-                    (12800, "#7f7f7f", "planned read demand"),
-                    (32812.5, "#d62728", "planned throughput"),
-                ],
-            ),
-            widget(
-                (8, 0),
-                "Metadata operations",
-                computed("metadataOperations / 60", "operations", 60, "Sum", "AWS/FSx", "FileSystemId", fs),
-                unit="1/s",
-                lines=[(50, "#7f7f7f", "planned file opens")],
-            ),
-            widget(
-                (16, 0),
-                "Client connections",
-                [["AWS/FSx", "ClientConnections", "FileSystemId", fs, {"period": 60, "stat": "Sum"}]],
-                unit="clients",
-                lines=[(INSTANCES, "#7f7f7f", "instances")],
-            ),
-            widget(
-                (0, 6),
-                "Free space on the fullest storage target",
-                computed("freeDataStorageCapacity / 1073741824", "free", 60, "Minimum", "AWS/FSx", "FileSystemId", fs),
-                unit="GiB",
-            ),
-            widget(
-                (8, 6),
-                "Oldest change waiting in the S3 link",
-                [
-                    [
-                        "AWS/FSx",
-                        "AgeOfOldestQueuedMessage",
-                        "FileSystemId",
-                        fs,
-                        "Publisher",
-                        publisher,
-                        {"period": 60, "stat": "Maximum"},
-                    ]
-                    for publisher in ("AutoImport", "AutoExport")
-                ],
-                unit="s",
-                lines=[(86400, "#d62728", "one day; changes are lost after 14")],
-            ),
-            widget(
-                (0, 12),
-                "Network into the fleet (without EFA)",
-                computed("networkIn / 60000000", "received", 60, "Sum", "AWS/EC2", "AutoScalingGroupName", group),
-                unit="MB/s",
-            ),
-            widget(
-                (8, 12),
-                "Data lake",
-                computed(
-                    "bucketSizeBytes / 1073741824",
-                    "S3 Standard",
-                    86400,
-                    "Average",
-                    "AWS/S3",
-                    "BucketName",
-                    bucket,
-                    "StorageType",
-                    "StandardStorage",
-                ),
-                unit="GiB",
-            ),
-        ]
+        what = f"Dashboard and alarms of {NAME}, for one run"
+        super().__init__(scope, f"{NAME}-monitoring", description=what, **kwargs)
+        known = {"<fs>": hot.file_system.ref, "<lake>": lake.bucket.ref, "<fleet>": compute.fleet.ref, "<name>": NAME}
+        self.watch_links(hot.file_system.ref)
+        made = {each[0]: self.alarm(known, *each) for each in ALARMS}
+        waiting, *evidence = (
+            f'ALARM("{made[id_].ref}")'
+            for id_ in (
+                "gpus-wait-for-data",
+                "storage-throughput-at-limit",
+                "metadata-at-limit",
+                "mds-cpu-high",
+                "s3-throttled",
+            )
+        )
+        composite = cloudwatch.CfnCompositeAlarm(
+            self,
+            "GpusWaitForStorage",
+            alarm_name=f"{NAME}-gpus-wait-for-storage",
+            alarm_description=COMPOSITE_TEXT,
+            alarm_rule=f"({waiting} AND ({' OR '.join(evidence)}))",
+        )
+        arns = {"gpus-wait-for-storage": composite.attr_arn, **{id_: each.attr_arn for id_, each in made.items()}}
         dashboard = cloudwatch.CfnDashboard(
-            self, "Dashboard", dashboard_name=f"{NAME}-storage", dashboard_body=json.dumps({"widgets": widgets})
+            self,
+            "Dashboard",
+            dashboard_name=f"{NAME}-storage",
+            dashboard_body=filled(json.dumps({"widgets": [widget(arns, *each) for each in GRAPHS]}), known),
+        )
+        expected = ssm.CfnParameter(
+            self,
+            "Expected",
+            name=f"/training-storage/{NAME}/expected",
+            description=f"What the metrics of {NAME} should show, by its plan",
+            type="String",
+            value=json.dumps(EXPECTED, separators=(",", ":")),
         )
         cdk.CfnOutput(self, "DashboardName", value=dashboard.ref)
+        cdk.CfnOutput(self, "ExpectedParameter", value=expected.ref)
+        cdk.CfnOutput(self, "GpusWaitAlarm", value=composite.ref)
+
+    def alarm(
+        self,
+        known: dict[str, str],
+        id_: str,
+        text: str,
+        comparison: str,
+        threshold: float,
+        datapoints: int,
+        periods: int,
+        missing: str,
+        watched: list[Any],
+    ) -> cloudwatch.CfnAlarm:
+        def dimensions(row: list[Any]) -> list[cloudwatch.CfnAlarm.DimensionProperty]:
+            pairs = zip(row[2:-1:2], row[3:-1:2], strict=True)
+            one = cloudwatch.CfnAlarm.DimensionProperty
+            return [one(name=name, value=filled(value, known)) for name, value in pairs]
+
+        head, *inputs = watched
+        if isinstance(head, list):
+            options = head[-1]
+            what: dict[str, Any] = {
+                "namespace": head[0],
+                "metric_name": head[1],
+                "dimensions": dimensions(head),
+                "statistic": options["stat"],
+                "period": options["period"],
+            }
+        else:
+            query = cloudwatch.CfnAlarm.MetricDataQueryProperty
+            expression, label = head
+            queries = [
+                query(
+                    id="watched",
+                    expression=filled(expression, known),
+                    label=label,
+                    return_data=True,
+                    period=None if inputs else 60,
+                )
+            ]
+            for row in inputs:
+                metric_stat = cloudwatch.CfnAlarm.MetricStatProperty(
+                    metric=cloudwatch.CfnAlarm.MetricProperty(
+                        namespace=row[0], metric_name=row[1], dimensions=dimensions(row)
+                    ),
+                    period=row[-1]["period"],
+                    stat=row[-1]["stat"],
+                )
+                queries.append(query(id=row[-1]["id"], metric_stat=metric_stat, return_data=False))
+            what = {"metrics": queries}
+        return cloudwatch.CfnAlarm(
+            self,
+            id_.title().replace("-", ""),
+            alarm_name=f"{NAME}-{id_}",
+            alarm_description=filled(text, known),
+            comparison_operator=comparison,
+            threshold=threshold,
+            datapoints_to_alarm=datapoints,
+            evaluation_periods=periods,
+            treat_missing_data=missing,
+            **what,
+        )
+
+    def watch_links(self, fs: str) -> None:
+        log = logs.CfnLogGroup(
+            self, "LinksLogGroup", log_group_name=f"/aws/vendedlogs/states/{NAME}-links", retention_in_days=365
+        )
+        log.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
+        role = iam.CfnRole(
+            self,
+            "LinksRole",
+            description=f"Looks whether a link of {NAME} has stopped",
+            assume_role_policy_document=trust("states.amazonaws.com"),
+        )
+        rights = attached(
+            role,
+            "LinksPolicy",
+            allow(
+                [
+                    "fsx:DescribeDataRepositoryAssociations",
+                    "logs:CreateLogDelivery",
+                    "logs:DeleteLogDelivery",
+                    "logs:DescribeLogGroups",
+                    "logs:DescribeResourcePolicies",
+                    "logs:GetLogDelivery",
+                    "logs:ListLogDeliveries",
+                    "logs:PutResourcePolicy",
+                    "logs:UpdateLogDelivery",
+                ],
+                "*",
+            ),
+            allow("cloudwatch:PutMetricData", "*", StringEquals={"cloudwatch:namespace": "TrainingStorage"}),
+        )
+        machine = stepfunctions.CfnStateMachine
+        watch = machine(
+            self,
+            "Links",
+            state_machine_name=f"{NAME}-links",
+            definition_string=json.dumps(link_steps(fs)),
+            role_arn=role.attr_arn,
+            logging_configuration=machine.LoggingConfigurationProperty(
+                level="ALL",
+                include_execution_data=False,
+                destinations=[
+                    machine.LogDestinationProperty(
+                        cloud_watch_logs_log_group=machine.CloudWatchLogsLogGroupProperty(log_group_arn=log.attr_arn)
+                    )
+                ],
+            ),
+        )
+        watch.add_resource_dependency(rights)
+        watch.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
+        own = {"StringEquals": {"aws:SourceAccount": cdk.Aws.ACCOUNT_ID}}
+        trusted = trust("scheduler.amazonaws.com")
+        trusted["Statement"][0]["Condition"] = own
+        caller = iam.CfnRole(
+            self, "LinksCaller", description=f"Looks at the links of {NAME}", assume_role_policy_document=trusted
+        )
+        may_start = attached(caller, "LinksCallerPolicy", allow("states:StartExecution", watch.ref))
+        schedule = scheduler.CfnSchedule(
+            self,
+            "LinksSchedule",
+            name=f"{NAME}-links",
+            description=f"Looks at the links of {NAME}",
+            schedule_expression="rate(5 minutes)",
+            schedule_expression_timezone="UTC",
+            flexible_time_window=scheduler.CfnSchedule.FlexibleTimeWindowProperty(mode="OFF"),
+            target=scheduler.CfnSchedule.TargetProperty(
+                arn=watch.ref,
+                role_arn=caller.attr_arn,
+                input="{}",
+                retry_policy=scheduler.CfnSchedule.RetryPolicyProperty(
+                    maximum_event_age_in_seconds=6 * 3600, maximum_retry_attempts=60
+                ),
+            ),
+        )
+        schedule.add_resource_dependency(may_start)
 
 
-def computed(
-    expression: str, label: str, period: int, statistic: str, namespace: str, *dimensions: str
-) -> list[list[Any]]:
-    """A metric that is not drawn, and what is drawn of it."""
-    id_ = expression.split()[0]
-    metric = {"id": id_, "visible": False, "period": period, "stat": statistic}
-    return [
-        [{"label": label, "expression": expression, "period": period}],
-        [namespace, id_[0].upper() + id_[1:], *dimensions, metric],
-    ]
+def filled(text: str, known: dict[str, str]) -> str:
+    for mark, value in known.items():
+        text = text.replace(mark, value)
+    return text
 
 
-def widget(
-    at: tuple[int, int],
-    title: str,
-    metrics: list[list[Any]],
-    *,
-    unit: str,
-    lines: list[tuple[float, str, str]] | None = None,
-) -> dict[str, Any]:
+def link_steps(fs: str) -> dict[str, Any]:
+    retry = [{"ErrorEquals": ["States.ALL"], "IntervalSeconds": 5, "MaxAttempts": 4, "BackoffRate": 2}]
+    aws = "arn:aws:states:::aws-sdk:"
+
+    def write(value: int) -> dict[str, Any]:
+        dimensions = [{"Name": "Workload", "Value": NAME}]
+        datum = {"MetricName": "LinksBroken", "Dimensions": dimensions, "Unit": "Count", "Value": value}
+        given = {"Namespace": "TrainingStorage", "MetricData": [datum]}
+        resource = f"{aws}cloudwatch:putMetricData"
+        return {"Type": "Task", "Resource": resource, "Parameters": given, "Retry": retry, "End": True}
+
+    lifecycles = {"misconfigured": "MISCONFIGURED", "failed": "FAILED"}
+    return {
+        "Comment": "Looks whether a link has stopped",
+        "StartAt": "look",
+        "TimeoutSeconds": 240,
+        "States": {
+            "look": {
+                "Type": "Task",
+                "Resource": f"{aws}fsx:describeDataRepositoryAssociations",
+                "Parameters": {"Filters": [{"Name": "file-system-id", "Values": [fs]}]},
+                "Retry": retry,
+                "ResultSelector": {"lifecycles.$": "$.Associations[*].Lifecycle"},
+                "Next": "judge",
+            },
+            "judge": {
+                "Type": "Pass",
+                "Parameters": {
+                    f"{key}.$": f"States.ArrayContains($.lifecycles, '{value}')" for key, value in lifecycles.items()
+                },
+                "Next": "stopped",
+            },
+            "stopped": {
+                "Type": "Choice",
+                "Choices": [
+                    {
+                        "Or": [{"Variable": f"$.{key}", "BooleanEquals": True} for key in lifecycles],
+                        "Next": "write 1",
+                    }
+                ],
+                "Default": "write 0",
+            },
+            "write 1": write(1),
+            "write 0": write(0),
+        },
+    }
+
+
+def widget(arns: dict[str, str], place: tuple[int, int, int, int], title: str, *rest: Any) -> dict[str, Any]:
+    at = dict(zip(("x", "y", "width", "height"), place, strict=True))
+    if not rest:
+        return {"type": "text", **at, "properties": {"markdown": title, "background": "transparent"}}
+    if len(rest) == 1:
+        return {"type": "alarm", **at, "properties": {"title": title, "alarms": [arns[each] for each in rest[0]]}}
+    units, lines, rows = rest
     properties: dict[str, Any] = {
-        "view": "timeSeries",
+        "view": "timeSeries" if units else "singleValue",
         "title": title,
         "region": cdk.Aws.REGION,
-        "metrics": metrics,
-        "yAxis": {"left": {"label": unit, "min": 0, "showUnits": False}},
+        "metrics": rows,
+        "period": 60,
     }
+    if not units:
+        properties["sparkline"] = True
+    for side, unit in zip(("left", "right"), units, strict=False):
+        properties.setdefault("yAxis", {})[side] = {"label": unit, "min": 0, "showUnits": False}
     if lines:
         properties["annotations"] = {
             "horizontal": [
-                {"value": value, "color": colour, "label": label, "yAxis": "left"} for value, colour, label in lines
+                {"value": value, "color": colour, "label": label, **({"yAxis": axis[0]} if axis else {})}
+                for value, colour, label, *axis in lines
             ]
         }
-    return {"type": "metric", "x": at[0], "y": at[1], "width": 8, "height": 6, "properties": properties}
+    return {"type": "metric", **at, "properties": properties}
 
 
 def build(app: cdk.App) -> None:
