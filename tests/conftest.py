@@ -67,10 +67,18 @@ LONG = (
     "tests/synth/test_random_workloads.py::test_six_hundred_broken_files",
     "tests/synth/test_random_workloads.py::test_sixty_plans_synthesize",
     "tests/synth/test_two_fleets.py",
+    "tests/unit/test_planner_cheapest_given.py::test_no_configuration_that_covers_is_cheaper_over_thousands",
+    "tests/unit/test_planner_cost_properties.py::test_hundreds_of_bills_are_the_sums_of_their_lines",
+    "tests/unit/test_planner_cost_properties.py::test_more_demand_is_never_cheaper_over_hundreds",
     "tests/unit/test_planner_decisions_properties.py::test_hundreds_of_plans_name_what_they_miss_give_reasons_and_are_the_same",
+    "tests/unit/test_planner_decisions_properties.py::test_hundreds_of_steps_up_never_make_accelerators_wait_longer",
+    "tests/unit/test_planner_properties.py::test_five_hundred_plans_are_legal_cover_the_demand_and_explain_themselves",
     "tests/unit/test_simulation_grid.py",
 )
-"""What `make long` runs beside `make test`: wider nets over what smaller tests of `make test` show as well."""
+"""What `make long` runs beside `make test`: wider nets over what smaller tests of `make test` show as well.
+
+Hundreds and thousands of plans and bills: the same checks run over fewer of them in the same files.
+"""
 
 
 LONG_WHERE_SLOW = ("tests/emulated/test_changes.py", "tests/life/test_release_disks.py")

@@ -17,6 +17,7 @@ from training_storage.cli import main
 from training_storage.emulator import Emulator, emulator
 from training_storage.emulator.command import environment
 from training_storage.node.sharding import bucket_index
+from training_storage.operations import transfer_run
 from training_storage.operations.archive import archive_route
 from training_storage.operations.stage import staging_route
 from training_storage.operations.transfer import transfer
@@ -111,12 +112,15 @@ def test_same_size_and_other_bytes_are_noticed(deployed: Deployed, capsys: pytes
     assert deployed.objects("twins/", *deployed.hot) == {"twins/one": b"right"}
 
 
-def test_nothing_leaves_the_process_that_the_emulator_answers(deployed: Deployed) -> None:
+def test_nothing_leaves_the_process_that_the_emulator_answers(
+    deployed: Deployed, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert is_answered_inside()
     assert AwsConnection(REGION).quick(1)[1] is None
-    deployed.put(deployed.lake, {f"pages/{number:04d}": b"" for number in range(1_001)})
+    monkeypatch.setattr(transfer_run, "_PAGE", 10)  # more objects than these are for processes elsewhere
+    deployed.put(deployed.lake, {f"pages/{number:04d}": b"" for number in range(11)})
     route = staging_route(boto3.session.Session(region_name=REGION), NAME, "pages/")
-    assert transfer(AwsConnection(REGION), route, Options(processes=2)).copied == 1_001
+    assert transfer(AwsConnection(REGION), route, Options(processes=2)).copied == 11
 
 
 @pytest.mark.slow
