@@ -18,8 +18,6 @@ from tests.telemetry.simulated import Clock, Loader
 from training_storage.node.telemetry import Telemetry
 from training_storage.node.telemetry.sinks import Udp, sink_of
 
-DIMENSIONS = {"workload": "w", "run": "r1", "rank": 0, "instance": "i-0a1"}
-
 
 def interval(telemetry: Telemetry, clock: Clock, steps: int = 4) -> None:
     """One interval of training, whose record goes out."""
@@ -30,7 +28,7 @@ def interval(telemetry: Telemetry, clock: Clock, steps: int = 4) -> None:
 
 def recorder(metrics: str) -> tuple[Telemetry, Clock]:
     clock = Clock()
-    return Telemetry(metrics=metrics, clock=clock, **DIMENSIONS), clock
+    return Telemetry(metrics=metrics, clock=clock, workload="w", run="r1", rank=0, instance="i-0a1"), clock
 
 
 class Agent:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from operator import mul
 
 LIMIT = 100
 """Values that one metric of a record may have."""
@@ -35,19 +36,28 @@ class Digest:
         if not count:
             return
         mean = math.fsum(numbers) / count
-        squares = math.fsum([(each - mean) ** 2 for each in numbers])
+        apart_each = [number - mean for number in numbers]
+        squares = math.fsum(map(mul, apart_each, apart_each))
         # Chan's way to join two means and sums of squares, which keeps what differences of large sums would lose.
         total = self.count + count
         apart = mean - self.mean
         self._squares += squares + apart * apart * self.count * count / total
         self.mean += apart * count / total
         self.count = total
-        points = self._points
-        points.extend([(float(each), 1.0) for each in numbers])
-        points.sort()
+        ordered = sorted(numbers)
+        if count > 2 * _KEPT and not count % _KEPT:
+            # A full list, the common case: its groups are slices, which costs a third of sharing numbers out.
+            each = count // _KEPT
+            points = [(sum(ordered[at : at + each]) / each, float(each)) for at in range(0, count, each)]
+        else:
+            points = [(float(number), 1.0) for number in ordered]
+        if self._points:
+            points += self._points
+            points.sort()
+        self._points = points
         if len(points) > _KEPT:
             weight = total / _KEPT
-            self._points = [(each, weight) for each in grouped(points, _KEPT)]
+            self._points = [(mean, weight) for mean in grouped(points, _KEPT)]
 
     def values(self, limit: int = LIMIT) -> list[float]:
         """Return at most ``limit`` numbers, rising, whose mean is the mean of all."""

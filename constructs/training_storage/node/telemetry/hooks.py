@@ -43,7 +43,7 @@ class Hooked:
         self._batch_bytes = batch_bytes
         self._device = device
         self._loop: Loop | None = None
-        self._paused_ns: int | None = None
+        self._paused: tuple[int, int] | None = None
 
     def begin(self, epoch: int | None) -> None:
         """A pass over the data begins: from now on a batch is waited for.
@@ -85,18 +85,19 @@ class Hooked:
 
     def pause(self) -> None:
         """Something begins that is neither a wait for data nor part of a step, such as validation."""
-        if self._paused_ns is None:
-            self._paused_ns = self.recorder.clock()
+        if self._paused is None and self._loop is not None:
+            self._paused = (self.recorder.clock(), self._loop.excluded_ns)
 
     def resume(self) -> None:
         """It ended."""
-        since, self._paused_ns = self._paused_ns, None
-        if since is not None:
-            self.exclude(self.recorder.clock() - since)
+        paused, self._paused = self._paused, None
+        if paused is not None and self._loop is not None:
+            # A save meanwhile has been taken out already.
+            self.exclude(self.recorder.clock() - paused[0] - (self._loop.excluded_ns - paused[1]))
 
     def end(self) -> None:
         """There is no further batch."""
         loop, self._loop = self._loop, None
-        self._paused_ns = None
+        self._paused = None
         if loop is not None:
             self.recorder.leave(loop)

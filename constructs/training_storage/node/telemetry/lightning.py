@@ -36,19 +36,19 @@ def callback(recorder: Recorder, *, batch_bytes: BatchBytes = None, device: obje
     """
     base = _base()
     hooked = Hooked(recorder, batch_bytes, device)
-    undo: list[tuple[Any, str]] = []
+    undo: list[tuple[Any, str, Any]] = []
 
     def measured(owner: Any, name: str, kind: str) -> None:
         inner: Callable[..., Any] | None = getattr(owner, name, None)
-        if not callable(inner) or name in getattr(owner, "__dict__", {}):
+        if not callable(inner) or any(owner is changed and name == named for changed, named, _ in undo):
             return
 
         def outer(*given: Any, **named: Any) -> Any:
             with Checkpoint(recorder, kind, None):
                 return inner(*given, **named)
 
+        undo.append((owner, name, vars(owner).get(name)))
         setattr(owner, name, outer)
-        undo.append((owner, name))
 
     class TrainingStorageTelemetry(base):  # type: ignore[misc, valid-type] # the base is found when it is asked for
         """Measures with ``training_storage.node.telemetry``."""
@@ -63,8 +63,11 @@ def callback(recorder: Recorder, *, batch_bytes: BatchBytes = None, device: obje
         def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
             hooked.end()
             while undo:
-                owner, name = undo.pop()
-                owner.__dict__.pop(name, None)
+                owner, name, before = undo.pop()
+                if before is None:
+                    delattr(owner, name)
+                else:
+                    setattr(owner, name, before)
 
         @safely
         def on_train_epoch_start(self, trainer: Any, pl_module: Any) -> None:

@@ -1,7 +1,12 @@
-"""The thread that writes records, once an interval."""
+"""The thread that writes records, once an interval.
+
+Between it and training there is no lock but a queue that may be entered again in its midst: a signal's handler may
+flush while another flush is under way.
+"""
 
 from __future__ import annotations
 
+import queue
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -10,6 +15,14 @@ from . import quiet
 
 if TYPE_CHECKING:
     from .recorder import Recorder
+
+_LOOK_S = 0.002
+
+
+class _Wish:
+    """A record that somebody waits for."""
+
+    done = False
 
 
 class Publisher:
@@ -23,10 +36,7 @@ class Publisher:
     def __init__(self, recorder: Recorder, interval_s: float) -> None:
         self._recorder = recorder
         self._interval_s = interval_s
-        self._wake = threading.Event()
-        self._wanted = 0
-        self._done = 0
-        self._changed = threading.Condition()
+        self._wishes: queue.SimpleQueue[_Wish] = queue.SimpleQueue()
         self._ends = False
         self._thread = threading.Thread(target=self._run, name="training-storage-telemetry", daemon=True)
 
@@ -47,19 +57,11 @@ class Publisher:
         Args:
             timeout_s: Seconds to wait.
         """
-        if not self.alive() or threading.current_thread() is self._thread:
-            return
-        until = time.monotonic() + max(timeout_s, 0)
-        with self._changed:
-            self._wanted += 1
-            wanted = self._wanted
-        self._wake.set()
-        with self._changed:
-            while self._done < wanted and self.alive():
-                left = until - time.monotonic()
-                if left <= 0:
-                    return
-                self._changed.wait(min(left, 0.1))
+        wish = _Wish()
+        self._wishes.put(wish)
+        until = time.monotonic() + timeout_s
+        while not wish.done and self.alive() and time.monotonic() < until:
+            time.sleep(_LOOK_S)
 
     def stop(self, timeout_s: float) -> None:
         """End it.
@@ -68,28 +70,29 @@ class Publisher:
             timeout_s: Seconds to wait for its end.
         """
         self._ends = True
-        self._wake.set()
+        self._wishes.put(_Wish())
         if self.alive() and threading.current_thread() is not self._thread:
             self._thread.join(max(timeout_s, 0))
 
     def _run(self) -> None:
         due = time.monotonic() + self._interval_s
         while not self._ends:
-            self._wake.wait(max(due - time.monotonic(), 0))
-            self._wake.clear()
+            wishes: list[_Wish] = []
+            try:
+                wishes.append(self._wishes.get(timeout=max(due - time.monotonic(), 0)))
+                while True:
+                    wishes.append(self._wishes.get_nowait())
+            except queue.Empty:
+                pass
             if self._ends:
                 return
-            with self._changed:
-                wanted = self._wanted
-            if wanted > self._done or time.monotonic() >= due:
-                try:
-                    self._recorder.publish()
-                except Exception as error:
-                    quiet.warn("publish", "a record was not written: %r", error)
-            with self._changed:
-                self._done = wanted
-                self._changed.notify_all()
+            try:
+                self._recorder.publish()
+            except Exception as error:
+                quiet.warn("publish", "a record was not written: %r", error)
+            for each in wishes:
+                each.done = True
             # After a long sleep of the machine there is one record, not one for each interval that is gone.
             now = time.monotonic()
-            while due <= now:
-                due += self._interval_s * max(1, int((now - due) / self._interval_s))
+            if now >= due:
+                due += self._interval_s * (1 + int((now - due) / self._interval_s))

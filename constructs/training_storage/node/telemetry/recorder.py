@@ -92,7 +92,9 @@ class Recorder:
         try:
             publisher = self._publisher
             if publisher is not None:
-                publisher.flush(timeout_s)
+                # A handler of a signal that came in the midst of a step: the record is written when it has returned.
+                owned = getattr(self.lock, "_is_owned", bool)()
+                publisher.flush(0.0 if owned else timeout_s)
             elif self._who is not None:
                 self.publish()
         except Exception as error:
@@ -323,31 +325,30 @@ class Recorder:
 
     def _start(self) -> bool:
         """Find out who writes and where to, and begin; with the lock held."""
-        self._silent = True
-        if _is_worker():
-            return False
         who = environment.identity(self._given, self.wall())
-        sink = self._own_sink
-        if sink is None:
+        sink = None if _is_worker() else self._own_sink
+        if sink is None and not _is_worker():
             try:
                 sink = sink_of(who.metrics)
             except Exception as error:
                 quiet.warn("metrics", "telemetry is off: %s", error)
         if sink is None:
+            self._silent = True
             return False
         self._sink = sink
-        self._who = who
-        self._silent = False
         self._dropped = 0
         now = self.clock()
         self.cell = Cell()
         self.cell.begun_ns = self._since_ns = now
+        self.cell.watched = bool(self._loops)
+        if not self._threaded:
+            self.due_ns = now + int(who.interval_s * 1e9)
+        # Other threads look at it without the lock: it comes last.
+        self._who = who
         if self._threaded:
             self._publisher = Publisher(self, who.interval_s)
             self._publisher.start()
             atexit.register(self.close)
-        else:
-            self.due_ns = now + int(who.interval_s * 1e9)
         return True
 
     def _free_step(self, thread: int, now: int) -> None:
