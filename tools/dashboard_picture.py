@@ -139,7 +139,7 @@ def picture(widgets: list[dict[str, Any]]) -> str:
     mpl.use("svg")
     from matplotlib import pyplot
 
-    settings = {
+    settings: dict[Any, Any] = {
         "svg.hashsalt": "training-storage",
         "svg.fonttype": "none",
         "font.family": "DejaVu Sans",

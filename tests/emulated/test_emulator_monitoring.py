@@ -102,17 +102,16 @@ def broken(running: Emulator) -> float:
         Period=3600,
         Statistics=["Maximum"],
     )["Datapoints"]
-    return max(each["Maximum"] for each in points)
+    return float(max(each["Maximum"] for each in points))
 
 
 def test_the_watch_on_links_says_when_one_has_stopped(running: Emulator) -> None:
     assert broken(running) == 0
-    from moto.core import DEFAULT_ACCOUNT_ID
     from moto.fsx.models import fsx_backends
 
     from training_storage.emulator.services.fsx_repository import store
 
-    (link,) = store(fsx_backends[DEFAULT_ACCOUNT_ID]["us-east-1"]).links(running.stack("watched").physical_ids["Fs"])
+    (link,) = store(fsx_backends[running.account]["us-east-1"]).links(running.stack("watched").physical_ids["Fs"])
     link["Lifecycle"] = "MISCONFIGURED"
     assert broken(running) == 1
     link["Lifecycle"] = "AVAILABLE"

@@ -135,8 +135,9 @@ def test_wrong_expected_figures_are_named_together() -> None:
     ],
 )
 def test_a_metric_that_nobody_writes_is_refused(key: str, dimensions: dict[str, str], says: str) -> None:
+    given: dict[str, Any] = dimensions
     with pytest.raises(ValidationError, match=says):
-        cloudwatch_metric(key, **dimensions)
+        cloudwatch_metric(key, **given)
 
 
 def test_a_statistic_that_cloudwatch_does_not_have_is_refused() -> None:

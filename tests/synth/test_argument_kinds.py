@@ -29,7 +29,7 @@ from training_storage.compute import (
     TrainingNetwork,
 )
 from training_storage.errors import ValidationError
-from training_storage.monitoring import StorageDashboard
+from training_storage.monitoring import AlarmTopic, StorageAlarms, StorageDashboard
 from training_storage.tiers import (
     DataLake,
     DataRepositoryAssociation,
@@ -77,6 +77,8 @@ def right(kind: type, stack: cdk.Stack) -> dict[str, Any]:
         TrainingNetwork: zone,
         ImportedNetwork: {**zone, "vpc_id": "vpc-0abc", "subnet_id": "subnet-0abc"},
         StorageDashboard: {"dashboard_name": "runs", "bucket_name": "lake"},
+        StorageAlarms: {"name": "run", "workload": "run"},
+        AlarmTopic: {},
     }
     return others[kind]
 
@@ -95,6 +97,8 @@ CONSTRUCTS: list[type] = [
     TrainingNetwork,
     ImportedNetwork,
     StorageDashboard,
+    StorageAlarms,
+    AlarmTopic,
     TrainingStorage,
 ]
 

@@ -31,7 +31,7 @@ from training_storage.compute import (
     TrainingNetwork,
 )
 from training_storage.errors import ValidationError
-from training_storage.monitoring import StorageDashboard
+from training_storage.monitoring import AlarmTopic, StorageAlarms, StorageDashboard
 from training_storage.planner import plan
 from training_storage.rules.network import INTERFACE_ENDPOINTS
 from training_storage.tiers import DataLake, DirectoryBucket, LustreFileSystem, S3FileSystem
@@ -63,7 +63,17 @@ PLACES = {
 BOTH = ("cn-north-1", "us-gov-west-1")
 PRINCIPALS = {
     f"{service}.amazonaws.com"
-    for service in ("ec2", "elasticfilesystem", "lambda", "lifecycle.s3", "states", "events", "vpc-flow-logs")
+    for service in (
+        "cloudwatch",
+        "ec2",
+        "elasticfilesystem",
+        "events",
+        "lambda",
+        "lifecycle.s3",
+        "scheduler",
+        "states",
+        "vpc-flow-logs",
+    )
 }
 """Service principals have one name in every partition (aws-cdk-lib, region-info: globally SERVICE.amazonaws.com)."""
 PRINCIPAL_IN_A_PATH = "aws-service-role/s3.data-source.lustre.fsx.amazonaws.com/"
@@ -281,6 +291,11 @@ def dashboard(stack: cdk.Stack, place: Place) -> None:
     StorageDashboard(stack, "Dashboard", dashboard_name="mine", file_system_id="fs-0123456789abcdef0")
 
 
+def alarms(stack: cdk.Stack, place: Place) -> None:
+    topic = AlarmTopic(stack, "Told", emails=["ops@example.com"])
+    StorageAlarms(stack, "Alarms", name="mine", file_system_id="fs-0123456789abcdef0", topics=[topic.topic])
+
+
 def whole_workload(stack: cdk.Stack, place: Place) -> None:
     vpc, subnet = network(stack)
     planned = plan(Workload.model_validate(moved("china-finetune", place)))
@@ -298,6 +313,7 @@ CONSTRUCTS: tuple[Callable[[cdk.Stack, Place], None], ...] = (
     training_network,
     imported_network,
     dashboard,
+    alarms,
     whole_workload,
 )
 

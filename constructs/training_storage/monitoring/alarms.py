@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from aws_cdk import aws_cloudwatch as cloudwatch
 from constructs import Construct
 
-from training_storage._arguments import TEXT, misfits, misfits_among, optional, sequence_of
+from training_storage._arguments import TEXT, Kind, has, misfits, misfits_among, optional
 from training_storage._tokens import concrete
 from training_storage.errors import Problem, ValidationError
 from training_storage.monitoring.definitions import (
@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from aws_cdk import aws_sns as sns
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+_TOPICS: Final = Kind(
+    allowed="a list of topics of the CDK",
+    fits=lambda value: isinstance(value, list | tuple) and all(has(each, "topic_arn") for each in value),
+    fix='[sns.Topic.from_topic_arn(self, "Told", arn)]',
+)
 _MOST_FILTERS: Final = 5
 """An alarm takes ten metrics (CloudWatch API, PutMetricAlarm): errors and requests of so many filters."""
 LONGEST_TEXT: Final = 1024
@@ -101,7 +106,7 @@ class StorageAlarms(Construct):
         watched = ("workload", "file_system_id", "bucket_name", "bucket_filter_ids", "s3_file_system_id", "links")
         problems = misfits_among({each: KINDS[each] for each in (*watched, "expected")}, given)
         problems += misfits({"name": (name, TEXT), "runbook_url": (runbook_url, optional(TEXT))})
-        problems += misfits({"topics": (topics, sequence_of("a list of topics of the CDK", object))})
+        problems += misfits({"topics": (topics, _TOPICS)})
         problems = problems or [
             *_name_problems({"name": name, "workload": workload}),
             *filter_problems(bucket_name, bucket_filter_ids),
