@@ -36,6 +36,7 @@ from training_storage.compute.node_metrics import NodeMetrics
 from training_storage.errors import Problem
 
 _DIRECTORY = re.compile(r"(?:/(?!\.{1,2}(?:/|$))[A-Za-z0-9._-]+)+")
+_LOG_NAME = re.compile(r"[A-Za-z0-9._-]{1,255}")
 _BELOW = re.compile(r"[A-Za-z0-9._-]+(?:/[A-Za-z0-9._-]+)*")
 _NAME = re.compile(r"[A-Z][A-Z0-9_]*")
 _VALUE = re.compile(r"[^\r\n\"\\$`]*")
@@ -191,9 +192,16 @@ _AGENT = Kind(
 )
 
 
+def _are_metrics(value: object) -> bool:
+    if not isinstance(value, NodeMetrics) or not TEXT.fits(value.workload) or not isinstance(value.gpus, bool):
+        return False
+    # Part of the name of a log group.
+    return not is_concrete(value.workload) or _LOG_NAME.fullmatch(value.workload) is not None
+
+
 _METRICS = Kind(
-    allowed="a NodeMetrics with the name of a workload",
-    fits=lambda value: isinstance(value, NodeMetrics) and TEXT.fits(value.workload) and FLAG.fits(value.gpus),
+    allowed="a NodeMetrics with the name of a workload: letters, digits, dots, hyphens and underscores",
+    fits=_are_metrics,
     fix='NodeMetrics(workload="llama3-70b")',
 )
 
