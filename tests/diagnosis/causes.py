@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
 from typing import Any
+
+from tests.diagnosis.world import World
+from training_storage.operations.diagnosis.observation import Observation
 
 _LINK = {
     "id": "dra-1", "path": "/datasets", "source": "s3://llama-lake/datasets/", "bucket": "llama-lake",
@@ -71,13 +76,13 @@ CAUSES: dict[str, tuple[str, Changes, Changes]] = {
     ),
     "first epoch": (
         "first-epoch-lazy-loading",
-        {"epoch_periods": 8, "lazy_limit": 3000 * 0.88},
-        {"epoch_periods": 12, "lazy_limit": 3000 * 0.5},
+        {"epoch_periods": 4, "lazy_limit": 3000 * 0.88},
+        {"epoch_periods": 6, "lazy_limit": 3000 * 0.5},
     ),
     "first epoch, still": (
         "first-epoch-lazy-loading",
-        {"epoch_periods": 24, "lazy_limit": 3000 * 0.88},
-        {"epoch_periods": 24, "lazy_limit": 3000 * 0.5},
+        {"epoch_periods": 12, "lazy_limit": 3000 * 0.88},
+        {"epoch_periods": 12, "lazy_limit": 3000 * 0.5},
     ),
     "export queue": (
         "export-queue-stuck",
@@ -121,7 +126,7 @@ HEALTHY: dict[str, Changes] = {
 
 DISTRACTORS: dict[str, Changes] = {
     # Mild, and not why anything waits.
-    "saves a little slower": {"save_rate": 5500.0, "save_every": 12},
+    "saves a little slower": {"save_rate": 5500.0, "save_every": 8},
     "some room left": {"free": 0.15, "fullest": 0.1},
     "some queue": {"export_age_s": 900.0},
     "page cache answers half": {"application_factor": 2.0},
@@ -130,3 +135,10 @@ DISTRACTORS: dict[str, Changes] = {
     "restored as planned": {"restore_s": 32.0},
     "other noise": {"seed": 7},
 }
+
+
+@cache
+def observed(name: str, strength: str) -> Observation:
+    """What is seen of a planted cause, ``weak`` or ``strong``; made once."""
+    _, weak, strong = CAUSES[name]
+    return replace(World(), **(strong if strength == "strong" else weak)).observation()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.diagnosis.causes import CAUSES, DISTRACTORS, HEALTHY
+from tests.diagnosis.causes import CAUSES, DISTRACTORS, HEALTHY, observed
 from tests.diagnosis.world import World
 from training_storage.operations.diagnosis.diagnose import NOT_STORAGE, diagnose
 from training_storage.operations.diagnosis.rules import RULES
@@ -31,7 +31,7 @@ def beside(changes: dict[str, Any], distractor: dict[str, Any]) -> World | None:
 
 @pytest.mark.parametrize(("name", "strength", "verdict", "changes"), PLANTED, ids=IDS)
 def test_the_verdict_names_the_planted_cause(name: str, strength: str, verdict: str, changes: dict[str, Any]) -> None:
-    found = diagnose(replace(World(), **changes).observation())
+    found = diagnose(observed(name, strength))
     assert found.verdict == verdict, found.to_dict()
     assert found.primary is not None
     assert found.primary.evidence

@@ -18,7 +18,7 @@ from tests.diagnosis.causes import CAUSES
 from tests.diagnosis.test_status import Cloud
 from tests.diagnosis.world import FS, NAME, PERIOD_S, START, World
 from training_storage.cli import main
-from training_storage.errors import AwsError, RefusedError
+from training_storage.errors import AwsError, ValidationError
 from training_storage.node.metrics import OURS, SERVICES
 from training_storage.operations import aws as operations_aws
 from training_storage.operations.diagnosis import from_cloudwatch
@@ -226,7 +226,7 @@ def test_periods_are_what_cloudwatch_still_keeps(back_h: float, long_h: float, p
 
 
 def test_a_time_of_which_nothing_is_kept_is_refused() -> None:
-    with pytest.raises(RefusedError, match="455 days"):
+    with pytest.raises(ValidationError, match="455 days"):
         period_of(START - 500 * 86_400, START - 499 * 86_400, START)
 
 

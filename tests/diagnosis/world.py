@@ -31,7 +31,7 @@ class World:
 
     nodes: int = 6
     ranks: int = 2
-    periods: int = 24
+    periods: int = 12
     seed: int = 1
     hot: str = "lustre"
     file_access: str = "mountpoint"
@@ -61,7 +61,7 @@ class World:
     # Saves and restores.
     checkpoint_gb: float = 60.0
     save_rate: float = 6000.0
-    save_every: int = 6
+    save_every: int = 4
     asynchronous: bool = False
     restore_s: float | None = None
     # First epoch.

@@ -95,7 +95,6 @@ def _expected(arguments: argparse.Namespace) -> Expectations | None:
 def _from_file(arguments: argparse.Namespace, expected: Expectations | None) -> Observation:
     from dataclasses import replace
 
-    from training_storage.errors import RefusedError
     from training_storage.operations.diagnosis.from_records import observe_records, read_records
     from training_storage.operations.diagnosis.saved import from_dict, is_observation
 
@@ -114,7 +113,9 @@ def _from_file(arguments: argparse.Namespace, expected: Expectations | None) -> 
         return observe_records(read_records(text.splitlines()), workload=arguments.name, expected=expected)
     seen = from_dict(whole)
     if arguments.name is not None and arguments.name != seen.workload:
-        raise RefusedError(f"{arguments.file} is an observation of {seen.workload}, not of {arguments.name}")
+        raise UsageError(
+            f"{arguments.file} is an observation of {seen.workload}, not of {arguments.name}", program=_PROGRAM
+        )
     return seen if expected is None else replace(seen, expected=expected)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from training_storage.errors import RefusedError
+from training_storage.errors import Problem, ValidationError
 from training_storage.node.aws import Aws
 from training_storage.node.metrics import OURS, SERVICES
 from training_storage.node.metrics.model import INSTANCE, NAMESPACE, RANK, WORKLOAD
@@ -46,14 +46,19 @@ def period_of(since: float, until: float, now: float) -> float:
     """Return the length of a period, seconds: a minute, or as long as CloudWatch still keeps and rules need.
 
     Raises:
-        RefusedError: CloudWatch keeps nothing of that time.
+        ValidationError: CloudWatch keeps nothing of that time.
     """
     for period_s, kept_s in _KEPT:
         if now - since < kept_s and (until - since) / period_s <= _MOST_PERIODS:
             return period_s
-    raise RefusedError(
-        f"{(now - since) / _DAY_S:,.0f} days back, over {(until - since) / _DAY_S:,.0f} days, is more than there is; "
-        "allowed: at most 60 days at a time, no more than 455 days back"
+    back, long = (now - since) / _DAY_S, (until - since) / _DAY_S
+    raise ValidationError(
+        Problem(
+            what="CloudWatch keeps nothing of this time, or rules need more of it than can be asked for",
+            path="since",
+            value=f"{back:,.0f} days back, over {long:,.0f} days",
+            allowed="at most 60 days at a time, no more than 455 days back",
+        )
     )
 
 
@@ -71,7 +76,7 @@ def observe(
         expected: What the plan says. Left out: what the stack of monitoring keeps.
 
     Raises:
-        RefusedError: CloudWatch keeps nothing of that time.
+        ValidationError: CloudWatch keeps nothing of that time.
         AwsError: AWS does not know the caller.
     """
     period_s = period_of(since, until, now)

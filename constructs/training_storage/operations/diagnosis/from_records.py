@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from training_storage.errors import RefusedError
+from training_storage.errors import Problem, ValidationError
 from training_storage.node.metrics.model import NAMESPACE, WORKLOAD
 from training_storage.node.metrics.ours import OURS
 from training_storage.operations.diagnosis.folding import Sample, end_of_period, fold
@@ -74,22 +74,26 @@ def observe_records(read: Records, *, workload: str | None = None, expected: Exp
         expected: What the plan says. Left out: not known.
 
     Raises:
-        RefusedError: No line is a record, or records are of several workloads and none is named, or of none of it.
+        ValidationError: No line is a record, or records are of several workloads and none is named, or of none of it.
     """
     if not read.samples:
-        raise RefusedError(
-            f"no line is a record of ours ({read.skipped:,} lines are something else); allowed: what diagnose NAME "
-            "--save wrote, an observation, or lines of telemetry with TRAINING_STORAGE_METRICS=file:PATH or stdout"
+        raise ValidationError(
+            Problem(
+                what=f"no line is a record of ours ({read.skipped:,} lines are something else)",
+                allowed="an observation, which diagnose NAME --save wrote, or lines that telemetry wrote with "
+                "TRAINING_STORAGE_METRICS=file:PATH or stdout",
+            )
         )
+    named = ", ".join(sorted(read.workloads))
     if workload is None:
         if len(read.workloads) > 1:
-            raise RefusedError(
-                f"the records are of several workloads: {', '.join(sorted(read.workloads))}; fix: name one of them"
+            raise ValidationError(
+                Problem(what=f"the records are of several workloads: {named}", fix="name one of them")
             )
         (workload,) = read.workloads
     samples = [each for each in read.samples if each.dimensions[WORKLOAD] == workload]
     if not samples:
-        raise RefusedError(f"no record is of {workload!r}; the file has records of {', '.join(sorted(read.workloads))}")
+        raise ValidationError(Problem(what="no record is of this workload", value=workload, allowed=named))
     moments = [each.moment for each in samples]
     first, last = min(moments), max(moments)
     gap = _gap(samples)

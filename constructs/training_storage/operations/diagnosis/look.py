@@ -373,10 +373,11 @@ class Look:
         ]
 
     def demand(self) -> float | None:
-        """Return what the job would read if no GPU waited, MB/s."""
-        if self.read_rate is None or self.wait is None or self.wait >= 0.99:
+        """Return what the job would read if no GPU waited or saved, MB/s."""
+        idle = (self.wait or 0.0) + (self.blocked or 0.0)
+        if self.read_rate is None or self.wait is None or idle >= 0.99:
             return None
-        return self.read_rate / (1 - self.wait)
+        return self.read_rate / (1 - idle)
 
     def totals(self, metric: str, *names: str) -> float | None:
         """Return the sum of a metric over the periods that count and all series; None without any."""

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from training_storage.errors import RefusedError
+from training_storage.errors import Problem, ValidationError
 from training_storage.node.metrics import OURS, SERVICES
 from training_storage.operations.diagnosis.observation import Observation, Series
 from training_storage.planner.expectations import Expectations
@@ -58,12 +58,17 @@ def from_dict(given: Mapping[str, Any]) -> Observation:
     """Return what ``to_dict`` gave.
 
     Raises:
-        RefusedError: It is not of this form, with the field that is wrong.
+        ValidationError: It is not of this form, with the field that is wrong.
     """
     if given.get("version") != VERSION:
-        raise RefusedError(
-            f"version {given.get('version')!r} of the observation is not known; allowed: {VERSION}; fix: write it anew "
-            "with diagnose NAME --save FILE"
+        raise ValidationError(
+            Problem(
+                what="this version of the observation is not known",
+                path="version",
+                value=given.get("version"),
+                allowed=str(VERSION),
+                fix="write it anew with diagnose NAME --save FILE",
+            )
         )
     where = "workload"
     try:
@@ -84,8 +89,12 @@ def from_dict(given: Mapping[str, Any]) -> Observation:
             series.append(_series(each))
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         said = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise RefusedError(
-            f"the observation cannot be read: {where}: {said}; docs/diagnosis.md has its form"
+        raise ValidationError(
+            Problem(
+                what=f"the observation cannot be read: {said}",
+                path=where,
+                fix="docs/diagnosis.md has its form; diagnose NAME --save FILE writes it",
+            )
         ) from error
     return Observation(
         workload=workload,

@@ -24,9 +24,9 @@ def checkpoint_write_path(look: Look) -> Finding | None:
     took = statistics.median(saved.values)
     planned = expected.checkpoint_save_s if expected else None
     allowed = expected.max_write_s if expected else None
-    slow = planned is None or took > planned * borders.SAVE_SLOWER or (allowed is not None and took > allowed)
+    slow = (planned is not None and took > planned * borders.SAVE_SLOWER) or (allowed is not None and took > allowed)
     if not slow and blocked < borders.SAVES_PLAIN:
-        return None  # as planned
+        return None  # as planned, or nobody knows how it was
     evidence = [
         percent("saves hold the loop up", blocked, borders.SAVES, "border"),
         Evidence(name="a save", observed=took, expected=planned, unit="s", against="planned" if planned else ""),

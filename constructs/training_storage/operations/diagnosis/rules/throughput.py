@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from training_storage.operations.diagnosis.look import Look
 
+_TIE = 0.95
 _TIERS = (125, 250, 500, 1000)
 _TCP_CLIENT_MB_PER_S = 12_500.0
 _TCP_SERVER_MB_PER_S = 625.0
@@ -41,7 +42,8 @@ def storage_throughput(look: Look) -> Finding | None:
     node, system = look.node_share, look.system_share
     if max(node or 0.0, system or 0.0) < borders.LIMIT:
         return None
-    by_node = (node or 0.0) >= (system or 0.0)
+    # What the storage gives is often what all nodes can take: then the node is the narrow place.
+    by_node = (node or 0.0) >= _TIE * (system or 0.0)
     share = (node if by_node else system) or 0.0
     # One busy server among idle ones is a hot target, and no limit of the whole.
     spread = look.hot_ratio is None or look.hot_ratio < borders.HOT_TARGET
@@ -114,6 +116,11 @@ def _up(demand: float, limit: float) -> str:
 
 
 def _system_step(look: Look) -> tuple[str, str]:
+    if look.expected is not None and look.expected.hot == "express":
+        return (
+            "the fleet, from S3 Express,",
+            f"{_wanted(look)} and run `training-storage plan FILE` for the number of directory buckets that serves it",
+        )
     if not look.on_lustre:
         return (
             "the fleet, from one prefix of S3,",
