@@ -1319,7 +1319,7 @@ ALARMS: list[tuple[str, str, str, float, int, int, str, list[Any]]] = [
         60,
         "notBreaching",
         [
-            ("4050.94 * (wait + FILL(blocked, 0)) / elapsed", "idle GPUs, USD/h"),
+            ("4050.94 * (FILL(wait, 0) + FILL(blocked, 0)) / elapsed", "idle GPUs, USD/h"),
             metric("wait", "TrainingStorage", "DataWaitTime", "Sum", "Workload", NAME, period=60),
             metric("blocked", "TrainingStorage", "CheckpointBlockedTime", "Sum", "Workload", NAME, period=60),
             metric("elapsed", "TrainingStorage", "ElapsedTime", "Sum", "Workload", NAME, period=60),
@@ -1419,8 +1419,8 @@ ALARMS: list[tuple[str, str, str, float, int, int, str, list[Any]]] = [
         3,
         "breaching",
         [
-            ("records / 5", "nodes that report"),
-            metric("records", "TrainingStorage", "StorageReadBytes", "SampleCount", "Workload", NAME, period=300),
+            ("samples / 5", "nodes that report"),
+            metric("samples", "TrainingStorage", "mem_used_percent", "SampleCount", "Workload", NAME, period=300),
         ],
     ),
 ]
@@ -1440,14 +1440,14 @@ GRAPHS: list[Any] = [
         (),
         [],
         [
-            drawn("100 * wait / elapsed", "waits for data, % of time", period=300),
+            drawn("100 * FILL(wait, 0) / elapsed", "waits for data, % of time", period=300),
             metric("wait", "TrainingStorage", "DataWaitTime", "Sum", "Workload", NAME, period=300, hidden=True),
             metric(
                 "blocked", "TrainingStorage", "CheckpointBlockedTime", "Sum", "Workload", NAME, period=300, hidden=True
             ),
             metric("elapsed", "TrainingStorage", "ElapsedTime", "Sum", "Workload", NAME, period=300, hidden=True),
             drawn("100 * FILL(blocked, 0) / elapsed", "held up by checkpoints, % of time", period=300),
-            drawn("100 - 100 * (wait + FILL(blocked, 0)) / elapsed", "computes, % of time", period=300),
+            drawn("100 - 100 * (FILL(wait, 0) + FILL(blocked, 0)) / elapsed", "computes, % of time", period=300),
             metric(
                 "nvidia_smi_utilization_gpu",
                 "TrainingStorage",
@@ -1662,7 +1662,7 @@ GRAPHS: list[Any] = [
         ("USD/h",),
         [(36.4331171, "#7f7f7f", "plan: 36.4331")],
         [
-            drawn("4050.94 * (wait + FILL(blocked, 0)) / elapsed", "GPUs that wait or are held up"),
+            drawn("4050.94 * (FILL(wait, 0) + FILL(blocked, 0)) / elapsed", "GPUs that wait or are held up"),
             metric("wait", "TrainingStorage", "DataWaitTime", "Sum", "Workload", NAME, hidden=True),
             metric("blocked", "TrainingStorage", "CheckpointBlockedTime", "Sum", "Workload", NAME, hidden=True),
             metric("elapsed", "TrainingStorage", "ElapsedTime", "Sum", "Workload", NAME, hidden=True),

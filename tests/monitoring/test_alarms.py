@@ -62,8 +62,8 @@ BORDERS: dict[str, tuple[dict[str, float | None], dict[str, float | None]]] = {
     "clients-missing": ({"value": 7}, {"value": 8}),
     "s3-files-import-failures": ({"value": 1}, {"value": 0}),
     "s3-files-export-failures": ({"value": 1}, {"value": 0}),
-    # Eight nodes write five records each in five minutes; one late record is none missing.
-    "metrics-missing": ({"records": 35}, {"records": 39}),
+    # Eight nodes have five samples each in five minutes; one that is late is no node that is missing.
+    "metrics-missing": ({"samples": 35}, {"samples": 39}),
 }
 
 

@@ -80,7 +80,7 @@ def test_where_alarms_rise_is_drawn(everything: dict[str, Any]) -> None:
 def test_storage_and_idle_gpus_are_in_the_same_unit(everything: dict[str, Any]) -> None:
     (widget,) = (w for w in everything["widgets"] if w["properties"].get("title", "").startswith("10."))
     assert widget["properties"]["yAxis"]["left"]["label"] == "USD/h"
-    assert "500 * (wait + FILL(blocked, 0)) / elapsed" in json.dumps(widget)
+    assert "500 * (FILL(wait, 0) + FILL(blocked, 0)) / elapsed" in json.dumps(widget)
     assert lines(everything, widget["properties"]["title"]) == {"plan: 10": 10}
 
 

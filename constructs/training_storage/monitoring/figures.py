@@ -52,9 +52,9 @@ def first_line(subject: Subject, title: str, region: str, arns: Mapping[str, str
     )
     times = (wait, blocked, elapsed)
     shares = (
-        ("waits for data, % of time", "100 * wait / elapsed"),
+        ("waits for data, % of time", "100 * FILL(wait, 0) / elapsed"),
         ("held up by checkpoints, % of time", "100 * FILL(blocked, 0) / elapsed"),
-        ("computes, % of time", "100 - 100 * (wait + FILL(blocked, 0)) / elapsed"),
+        ("computes, % of time", "100 - 100 * (FILL(wait, 0) + FILL(blocked, 0)) / elapsed"),
     )
     rows = [row for label, text in shares for row in math(Math(expression=text, readings=times, label=label))]
     gpus = read("nvidia_smi_utilization_gpu", **where)  # type: ignore[arg-type]  # as above

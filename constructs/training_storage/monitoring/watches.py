@@ -143,7 +143,7 @@ def idle_cost(subject: Subject) -> Math | None:
     if not subject.workload or not price:
         return None
     return Math(
-        expression=f"{price:g} * (wait + FILL(blocked, 0)) / elapsed",
+        expression=f"{price:g} * (FILL(wait, 0) + FILL(blocked, 0)) / elapsed",
         readings=(
             fleet(subject, "DataWaitTime", id="wait"),
             fleet(subject, "CheckpointBlockedTime", id="blocked"),
@@ -206,11 +206,14 @@ def files_export_failures(subject: Subject) -> Math | None:
 
 
 def reporting_nodes(subject: Subject) -> Math | None:
-    """Nodes that report, in a mean of five minutes: each writes one record a minute."""
+    """Nodes that report, in a mean of five minutes: the agent of each has one sample a minute of its memory.
+
+    What the collector writes has a record for each kind of storage, and none of a kind that a node does not have.
+    """
     if not subject.workload:
         return None
-    records = read("StorageReadBytes", "SampleCount", id="records", period_s=REPORT_PERIOD_S, Workload=subject.workload)
-    return Math(expression="records / 5", readings=(records,), label="nodes that report")
+    samples = read("mem_used_percent", "SampleCount", id="samples", period_s=REPORT_PERIOD_S, Workload=subject.workload)
+    return Math(expression="samples / 5", readings=(samples,), label="nodes that report")
 
 
 def _single(subject: Subject, key: str, label: str) -> Math | None:
