@@ -64,8 +64,10 @@ types: setup
 floors: setup
 	lint-imports --no-cache
 
+# In the order of their folders: what is emulated first. The files with the fewest tests, which are long ones, would
+# otherwise be the last, and one process would wait for the other.
 unit: setup
-	CDK_VALIDATION=false pytest -q -m "not slow and not long" -n 2 --dist loadfile $(PYTEST_ARGS)
+	CDK_VALIDATION=false pytest -q -m "not slow and not long" -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # Files that mark a test as slow: to read the others, for each process, takes longer than many of these tests.
 SLOW_FILES = $$(grep -rlE --include='test_*.py' 'mark\.slow' tests examples)
