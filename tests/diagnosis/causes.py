@@ -89,6 +89,7 @@ CAUSES: dict[str, tuple[str, Changes, Changes]] = {
         {"export_age_s": 4000.0, "export_grows": True},
         {"export_age_s": 90_000.0, "export_grows": True},
     ),
+    "import queue": ("import-queue-stuck", {"import_age_s": 4000.0}, {"import_age_s": 200_000.0}),
     "link": (
         "link-misconfigured",
         {"associations": (_LINK,)},

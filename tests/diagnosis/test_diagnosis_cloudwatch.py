@@ -18,7 +18,7 @@ from tests.diagnosis.causes import CAUSES
 from tests.diagnosis.test_status import Cloud
 from tests.diagnosis.world import FS, NAME, PERIOD_S, START, World
 from training_storage.cli import main
-from training_storage.errors import AwsError, ValidationError
+from training_storage.errors import AwsError, RefusedError, ValidationError
 from training_storage.node.metrics import OURS, SERVICES
 from training_storage.operations import aws as operations_aws
 from training_storage.operations.diagnosis import from_cloudwatch
@@ -253,3 +253,11 @@ def test_the_command_saves_what_it_saw_and_reads_it_again(
     assert main(["diagnose", NAME, "--since", "30m", "--until", "40m"]) == 2
     assert main(["diagnose", NAME, "--since", "tomorrow"]) == 2
     assert "no moment" in capsys.readouterr().err
+
+
+def test_a_name_that_nothing_is_known_of_is_refused(tmp_path: Path) -> None:
+    cloud = Deployed(tmp_path, World(periods=2))
+    with pytest.raises(RefusedError, match="no stack of a workload 'lama'"):
+        observe(cloud, "lama", START, START + 120, now=START + 300)
+    cloud.refused = {"cloudformation": {"*": "AccessDenied"}}
+    assert observe(cloud, "lama", START, START + 120, now=START + 300).series == ()

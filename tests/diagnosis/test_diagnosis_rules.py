@@ -13,12 +13,18 @@ import pytest
 from tests.diagnosis.causes import CAUSES, observed
 from tests.diagnosis.world import START, World
 from training_storage.node.metrics import OURS, SERVICES
+from training_storage.operations.deployed_facts import EXPECTED_PARAMETER
 from training_storage.operations.diagnosis.diagnose import NOT_STORAGE, UNKNOWN, Diagnosis, diagnose
 from training_storage.operations.diagnosis.finding import HIGH, LOW, MEDIUM, confidence, strength
+from training_storage.operations.diagnosis.from_cloudwatch import S3_FILE_SYSTEM_ID
 from training_storage.operations.diagnosis.look import outliers
 from training_storage.operations.diagnosis.observation import Observation, Series
 from training_storage.operations.diagnosis.rules import RULES
+from training_storage.operations.diagnosis.saved import read_expected
 from training_storage.operations.diagnosis.wanted import WANTED
+from training_storage.planner import plan
+from training_storage.planner.expectations import expectations
+from training_storage.workload import load_workload
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "diagnosis.md").read_text(encoding="utf-8")
@@ -79,6 +85,19 @@ def test_every_metric_that_is_asked_for_is_in_the_tables() -> None:
     assert {name for rule in RULES for name in rule.needs} <= asked
     assert len({rule.id for rule in RULES}) == len(RULES)
     assert {each for rule in RULES for each in rule.explains} <= {rule.id for rule in RULES}
+
+
+def test_names_that_stacks_make_are_those_that_are_asked_for() -> None:
+    assert f'"{S3_FILE_SYSTEM_ID}"' in (ROOT / "stacks" / "hot.py").read_text("utf-8")
+    made = (ROOM / "parts" / "monitoring.py").read_text("utf-8")
+    assert f'f"{EXPECTED_PARAMETER.format("{plan.name}")}"' in made
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.yaml")), ids=lambda path: path.stem)
+def test_what_every_example_expects_can_be_read_again(path: Path) -> None:
+    told = expectations(plan(load_workload(path)))
+    without_nulls = {key: value for key, value in told.to_dict().items() if value is not None}
+    assert read_expected(json.loads(json.dumps(without_nulls))) == told
 
 
 # -- how sure

@@ -75,6 +75,7 @@ class World:
     fullest: float = 0.35
     export_age_s: float = 40.0
     export_grows: bool = False
+    import_age_s: float = 20.0
     throttled: float = 0.0
     missing_mounts: int = 0
     associations: tuple[dict[str, Any], ...] = field(
@@ -325,6 +326,8 @@ class World:
         yield Sample("AWS/FSx CPUUtilization", {**of, "FileServer": "mds-0"}, moment, (cpu,))
         age = self.export_age_s + (period * PERIOD_S if self.export_grows else 0.0)
         yield Sample("AWS/FSx AgeOfOldestQueuedMessage", {**of, "Publisher": "AutoExport"}, moment, (age,))
+        queue = {**of, "Publisher": "AutoImport"}
+        yield Sample("AWS/FSx AgeOfOldestQueuedMessage", queue, moment, (self.import_age_s + period,))
         if period < self.epoch_periods:
             of = {"BucketName": BUCKET, "FilterId": "datasets"}
             yield Sample("AWS/S3 BytesDownloaded", of, moment, (total * MB * PERIOD_S,))

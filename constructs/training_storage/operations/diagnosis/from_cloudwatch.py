@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from training_storage.errors import Problem, ValidationError
+from training_storage.errors import Problem, RefusedError, ValidationError
 from training_storage.node.aws import Aws
 from training_storage.node.metrics import OURS, SERVICES
 from training_storage.node.metrics.model import INSTANCE, NAMESPACE, RANK, WORKLOAD
@@ -20,7 +20,7 @@ from training_storage.operations.questions import Unanswered, ask, ask_all, prep
 from training_storage.planner.expectations import Expectations
 
 S3_FILE_SYSTEM_ID: Final = "S3FileSystemId"
-"""Output of the hot stack; a test compares it with the synthesized templates."""
+"""Output of the hot stack; a test compares it with the stack."""
 
 BATCH: Final = 500
 """Metrics that GetMetricData takes in one call (CloudWatch API reference)."""
@@ -36,6 +36,7 @@ _KEPT: Final = ((60.0, 15 * _DAY_S), (300.0, 63 * _DAY_S), (3600.0, 455 * _DAY_S
 _MOST_PERIODS: Final = 1440
 """Periods of a series: a day by the minute. More says nothing more."""
 
+_STACKS: Final = ("hot", "lake", "compute")
 _NODE_NAMES: Final = ("ElapsedTime", "StorageReadBytes", "MountsMissing", "nvidia_smi_utilization_gpu")
 """Metrics of nodes that are listed for the ids of nodes and ranks: telemetry's, the collector's two, the agent's."""
 
@@ -77,6 +78,7 @@ def observe(
 
     Raises:
         ValidationError: CloudWatch keeps nothing of that time.
+        RefusedError: Nothing of that name is there.
         AwsError: AWS does not know the caller.
     """
     period_s = period_of(since, until, now)
@@ -84,7 +86,7 @@ def observe(
     prepare(aws, "cloudformation", "cloudwatch", "fsx", "s3", "ssm")
     unknown: list[str] = []
     stacks = _answered(
-        ask_all({part: lambda part=part: deployed_facts.stack(aws, f"{name}-{part}") for part in ("hot", "lake")}),  # type: ignore[misc]  # mypy cannot infer a lambda with a default
+        ask_all({part: lambda part=part: deployed_facts.stack(aws, f"{name}-{part}") for part in _STACKS}),  # type: ignore[misc]  # mypy cannot infer a lambda with a default
         unknown,
         "stack {}".format,
     )
@@ -94,12 +96,18 @@ def observe(
     queries, cut = _queries(aws, name, outputs, unknown, recent=now - since < _RECENT_S)
     if cut:
         unknown.append(f"{cut:,} series of ranks and nodes, as more than {MOST_SERIES:,} were there")
+    series = _series(aws, queries, begin, max(end, begin + period_s), period_s, unknown)
+    if not series and len(stacks) == len(_STACKS) and not any(stacks.values()):
+        raise RefusedError(
+            f"no stack of a workload {name!r} is there, and no metric of it in this time; fix: check the name, which "
+            "stands in the workload file, and --region, --profile and --since"
+        )
     return Observation(
         workload=name,
         since=begin,
         until=max(end, begin),
         period_s=period_s,
-        series=_series(aws, queries, begin, max(end, begin + period_s), period_s, unknown),
+        series=series,
         expected=told,
         facts=facts,
         unknown=tuple(unknown),

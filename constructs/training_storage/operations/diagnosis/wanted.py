@@ -73,7 +73,7 @@ QUEUES: Final = _service((FILE_SYSTEM, PUBLISHER), "AWS/FSx AgeOfOldestQueuedMes
 BUCKETS: Final = _service(
     _BUCKET, "AWS/S3 AllRequests", "AWS/S3 GetRequests", "AWS/S3 BytesDownloaded", "AWS/S3 5xxErrors"
 )
-S3_FILES: Final = _service(_FSX, "AWS/S3/Files ExportAge", "AWS/S3/Files PendingExports")
+S3_FILES: Final = _service(_FSX, "AWS/S3/Files ExportAge", "AWS/S3/Files ImportAge", "AWS/S3/Files PendingExports")
 
 WANTED: Final[tuple[Wanted, ...]] = (
     *FLEETS,

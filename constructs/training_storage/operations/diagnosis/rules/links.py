@@ -51,37 +51,66 @@ def auto_import(look: Look) -> Finding | None:
 
 def export_queue(look: Look) -> Finding | None:
     """What was written does not arrive in S3."""
-    ages = look.queue_ages("AutoExport")
-    files = [value for each in look.seen.all("AWS/S3/Files ExportAge") for value in each.values]
-    on_lustre = max(ages[-1:], default=0.0) >= max(files[-1:], default=0.0)
-    seen = ages if on_lustre else tuple(files)
-    if not seen or seen[-1] < borders.QUEUE_AGE_S:
-        return None
-    # A queue that works has a youngest message that gets younger now and then.
-    growing = len(seen) >= 3 and all(b >= a for a, b in zip(seen[-6:], seen[-5:], strict=False))
+    ages, on_lustre = _ages(look, "AutoExport", "AWS/S3/Files ExportAge")
     export = next((each for each in _links(look) if each.get("export")), {})
+    return _stuck(
+        look,
+        "export-queue-stuck",
+        "files that were written {} ago have not arrived in S3",
+        ages,
+        "see why FSx may not write: `aws fsx describe-data-repository-associations --association-ids "
+        f"{export.get('id', 'ID')}`; it is the bucket policy, the key policy, or files that FSx does not export; "
+        "release nothing before the queue is empty"
+        if on_lustre
+        else "see `AWS/S3/Files ExportFailures`, the bucket's policy and its key; release nothing before the queue is "
+        "empty",
+    )
+
+
+def import_queue(look: Look) -> Finding | None:
+    """What is new in S3 does not arrive on the file system."""
+    ages, on_lustre = _ages(look, "AutoImport", "AWS/S3/Files ImportAge")
+    link = next((each for each in _links(look) if each.get("import")), {})
+    return _stuck(
+        look,
+        "import-queue-stuck",
+        "objects that are new since {} have not arrived on the file system",
+        ages,
+        "let fewer objects change at once under the linked prefix, and bring those that wait in one task: "
+        f"`training-storage preload {look.seen.workload} --metadata --path {link.get('path', '/datasets')}`; FSx stops "
+        "importing by itself where the queue gets 14 days old"
+        if on_lustre
+        else "see `AWS/S3/Files ImportFailures`, and the rights of the file system's role on bucket and key",
+    )
+
+
+def _ages(look: Look, publisher: str, of_files: str) -> tuple[tuple[float, ...], bool]:
+    """Return the ages of the older queue, period by period, and whether it is that of Lustre."""
+    lustre = look.queue_ages(publisher)
+    files = tuple(value for each in look.seen.all(of_files) for value in each.values)
+    return (lustre, True) if max(lustre[-1:], default=0.0) >= max(files[-1:], default=0.0) else (files, False)
+
+
+def _stuck(look: Look, rule: str, title: str, ages: Sequence[float], step: str) -> Finding | None:
+    if not ages or ages[-1] < borders.QUEUE_AGE_S:
+        return None
+    # The oldest message of a queue that works gets younger now and then.
+    growing = len(ages) >= 3 and all(later >= earlier for earlier, later in zip(ages[-6:], ages[-5:], strict=False))
     return Finding(
-        id="export-queue-stuck",
-        title=f"files that were written {format_seconds(seen[-1])} ago have not arrived in S3",
+        id=rule,
+        title=title.format(format_seconds(ages[-1])),
         kind=FAULT,
         confidence=confidence(
-            [strength(seen[-1], borders.QUEUE_AGE_S, 3 * borders.QUEUE_AGE_S)], [growing or None]
+            [strength(ages[-1], borders.QUEUE_AGE_S, 3 * borders.QUEUE_AGE_S)], [growing or None]
         ),
         evidence=(
             Evidence(
-                name="oldest change that waits for export", observed=seen[-1], expected=borders.QUEUE_AGE_S, unit="s",
+                name="oldest change that waits", observed=ages[-1], expected=borders.QUEUE_AGE_S, unit="s",
                 against="border",
             ),
-            Evidence(name="it was at the begin", observed=seen[0], unit="s"),
+            Evidence(name="it was at the begin", observed=ages[0], unit="s"),
         ),
-        next_step=(
-            "see why FSx may not write: `aws fsx describe-data-repository-associations --association-ids "
-            f"{export.get('id', 'ID')}` and `training-storage status {look.seen.workload}`; it is the bucket policy, "
-            "the key policy, or files that FSx does not export; release nothing before the queue is empty"
-            if on_lustre
-            else "see `AWS/S3/Files ExportFailures` and the bucket's policy and key; release nothing before the queue "
-            "is empty"
-        ),
+        next_step=step,
         **look.gain(None),
     )  # fmt: skip
 
@@ -126,12 +155,20 @@ RULES = (
         check=export_queue,
     ),
     Rule(
+        id="import-queue-stuck",
+        kind=FAULT,
+        condition="the oldest change that waits for import is an hour old or more at the end",
+        step="bring it in one task with `training-storage preload NAME --metadata`",
+        needs=("AWS/FSx AgeOfOldestQueuedMessage",),
+        check=import_queue,
+    ),
+    Rule(
         id="link-misconfigured",
         kind=FAULT,
         condition="a link is MISCONFIGURED or FAILED",
         step="mend it, then `aws fsx update-data-repository-association`",
         needs=(),
         check=link_misconfigured,
-        explains=("export-queue-stuck", "auto-import-without-notification"),
+        explains=("export-queue-stuck", "import-queue-stuck", "auto-import-without-notification"),
     ),
 )
