@@ -117,6 +117,25 @@ def test_the_watch_on_links_says_when_one_has_stopped(running: Emulator) -> None
     link["Lifecycle"] = "AVAILABLE"
 
 
+def test_a_bucket_keeps_the_request_metrics_that_it_is_told_to(running: Emulator) -> None:
+    def bucket(*kept: dict[str, Any]) -> dict[str, Any]:
+        properties = {"MetricsConfigurations": list(kept)} if kept else {}
+        return {"Resources": {"Bucket": {"Type": "AWS::S3::Bucket", "Properties": properties}}}
+
+    def shown() -> list[dict[str, Any]]:
+        found = running.client("s3").list_bucket_metrics_configurations(Bucket=name)
+        return list(found.get("MetricsConfigurationList", []))
+
+    data = {"Id": "datasets", "Prefix": "datasets/"}
+    name = running.deploy(bucket(data, {"Id": "all"}), "bucket").physical_ids["Bucket"]
+    assert shown() == [{"Id": "datasets", "Filter": {"Prefix": "datasets/"}}, {"Id": "all"}]
+    running.update("bucket", bucket({"Id": "datasets", "Prefix": "data/"}))
+    assert shown() == [{"Id": "datasets", "Filter": {"Prefix": "data/"}}]
+    running.update("bucket", bucket())
+    assert shown() == []
+    running.destroy("bucket")
+
+
 def test_a_change_is_made_in_place_and_nothing_is_left_behind(running: Emulator) -> None:
     cloudwatch = running.client("cloudwatch")
     before = running.stack("watched").physical_ids

@@ -14,7 +14,7 @@ from training_storage.emulator.providers.base import (
     ignoring,
     or_undo,
 )
-from training_storage.emulator.providers.s3_settings import encryption, lifecycle
+from training_storage.emulator.providers.s3_settings import encryption, lifecycle, request_metrics
 from training_storage.emulator.providers.storage import BucketPolicy
 
 _LONGEST_NAME = 63
@@ -65,7 +65,7 @@ class DirectoryBucket(Provider):
                 put(s3, name, new[key])
             else:
                 clear(Bucket=name)
-        self._several(s3, name, "metrics", old, new, _metrics)
+        self._several(s3, name, "metrics", old, new, request_metrics)
         self._several(s3, name, "inventory", old, new, _inventory)
 
     def _several(self, s3: Any, name: str, kind: str, old: dict[str, Any], new: dict[str, Any], said: Any) -> None:
@@ -105,11 +105,6 @@ class DirectoryBucket(Provider):
                 f"The bucket you tried to delete is not empty: {resource.physical_resource_id} has objects or "
                 "incomplete multipart uploads"
             ) from error
-
-
-def _metrics(item: dict[str, Any]) -> dict[str, Any]:
-    said = {name: item[name] for name in ("Prefix", "AccessPointArn") if name in item}
-    return {"Id": item["Id"], **({"Filter": {"And": said} if len(said) > 1 else said} if said else {})}
 
 
 def _inventory(item: dict[str, Any]) -> dict[str, Any]:

@@ -166,6 +166,29 @@ _CANNED = {
     "AwsExecRead": "aws-exec-read",
 }
 
+
+def request_metrics(item: dict[str, Any]) -> dict[str, Any]:
+    """Return a configuration of request metrics as the API takes it.
+
+    Args:
+        item: One of ``MetricsConfigurations``.
+    """
+    said = {name: item[name] for name in ("Prefix", "AccessPointArn") if name in item}
+    tags = item.get("TagFilters") or []
+    if len(said) + len(tags) > 1:
+        return {"Id": item["Id"], "Filter": {"And": said | ({"Tags": tags} if tags else {})}}
+    found = said | ({"Tag": tags[0]} if tags else {})
+    return {"Id": item["Id"], **({"Filter": found} if found else {})}
+
+
+def _metrics(s3: Any, bucket: str, value: list[dict[str, Any]]) -> None:
+    before = s3.list_bucket_metrics_configurations(Bucket=bucket).get("MetricsConfigurationList", [])
+    for gone in {each["Id"] for each in before} - {each["Id"] for each in value}:
+        s3.delete_bucket_metrics_configuration(Bucket=bucket, Id=gone)
+    for each in value:
+        s3.put_bucket_metrics_configuration(Bucket=bucket, Id=each["Id"], MetricsConfiguration=request_metrics(each))
+
+
 SETTINGS = (
     Setting(
         "AccessControl",
@@ -207,6 +230,7 @@ SETTINGS = (
         ),
         lambda s3, bucket: s3.delete_bucket_cors(Bucket=bucket),
     ),
+    Setting("MetricsConfigurations", _metrics, lambda s3, bucket: _metrics(s3, bucket, [])),
 )
 
 # Applied nowhere: a deploy that uses one must not look as if it worked. ObjectLockEnabled and names are dealt with at
@@ -214,7 +238,7 @@ SETTINGS = (
 UNSUPPORTED = frozenset(
     {
         "AccelerateConfiguration", "AnalyticsConfigurations", "IntelligentTieringConfigurations",
-        "InventoryConfigurations", "MetadataConfiguration", "MetadataTableConfiguration", "MetricsConfigurations",
+        "InventoryConfigurations", "MetadataConfiguration", "MetadataTableConfiguration",
         "ObjectLockConfiguration", "ReplicationConfiguration", "WebsiteConfiguration",
     }
 )  # fmt: skip

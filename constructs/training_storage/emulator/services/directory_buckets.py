@@ -338,6 +338,9 @@ def install(patches: Patches) -> None:
             return _answered(self, lambda: _list(self, query))
         if name and zone_of(name) is not None:
             return _answered(self, lambda: _bucket_operation(self, name, query))
+        if name and "metrics" in query:
+            # Moto keeps no configurations of request metrics, for buckets of any kind.
+            return _answered(self, lambda: _setting(self, self.backend.get_bucket(name), "metrics", query))
         if request.method == "PUT" and not query and b"<Type>Directory</Type>" in (self.body or b""):
             return _answered(self, lambda: _refuse(invalid_name()))
         return of_buckets(self, request, full_url)
