@@ -31,6 +31,9 @@ class Machine:
         monkeypatch.setenv("TS_ROOT", str(root))
         self.root, self.now, self.said, self.answers = root, 1000.0, list[str](), dict[str, str | None]()
         self.meter = Meter()
+        for path in ("/proc/mounts", "/proc/self/mountstats", "/proc/diskstats"):
+            inputs.write(root, path, "\n" if path != "/proc/mounts" else "proc /proc proc rw 0 0\n")
+        self.answers = {"lnetctl net": inputs.NETS, "lnetctl stats": inputs.LNET_STATS}
         self.collector = self.start()
 
     def start(self) -> Collector:
@@ -261,10 +264,23 @@ def test_interfaces_that_change_make_no_split(machine: Machine) -> None:
     assert "EfaBytes" not in fleet(machine.look())
 
 
-def test_an_empty_node_says_nothing_and_does_not_fail(machine: Machine) -> None:
+def test_a_node_without_storage_says_nothing(machine: Machine) -> None:
     assert machine.look() == []
     assert machine.look() == []
     assert machine.said == []
+
+
+def test_what_is_not_there_is_named_once_and_counted_again_once_it_is(machine: Machine) -> None:
+    inputs.lustre_stats(machine.root, reads=1, opens=1)
+    machine.answers["lnetctl net"] = None
+    (machine.root / "proc/mounts").unlink()
+    machine.mounted("")
+    for _ in range(3):
+        assert not {"EfaBytes", "MountsMissing"} & fleet(machine.look()).keys()
+    assert [text.split(" can't")[0] for text in machine.said] == ["/proc/mounts", "messages and bytes of lnetctl"]
+    machine.mounted()
+    assert fleet(machine.look())["MountsMissing"] == 0.0
+    assert machine.said[2:] == ["/proc/mounts can be read again"]
 
 
 @pytest.fixture

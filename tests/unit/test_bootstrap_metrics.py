@@ -126,7 +126,7 @@ def test_without_a_way_out_the_node_is_ready_and_says_why(node: Node) -> None:
     assert "WARNING this node has no metrics" in said
     tries = [call for call in node.calls("timeout") if "dnf" in call]
     assert len(tries) == 2
-    assert all(call.startswith("-k 10 300 ") for call in tries)
+    assert all(call.startswith("-k 10 180 ") for call in tries)
     # It tells whoever listens later.
     assert (node.state / f"active_{COLLECTOR}").exists()
 

@@ -65,7 +65,7 @@ install_metrics_agent() {
   read_os
   case "$OS_ID" in
     # Its repository signs what it has, and lies in S3, which a gateway endpoint reaches.
-    amzn) retry 2 timeout -k 10 300 dnf install -y amazon-cloudwatch-agent >/dev/null || true ;;
+    amzn) retry 2 timeout -k 10 180 dnf install -y amazon-cloudwatch-agent >/dev/null || true ;;
     ubuntu | debian) install_metrics_deb || true ;;
     *) log "no package of the CloudWatch agent is known for $OS_ID" ;;
   esac

@@ -152,7 +152,7 @@ class Collector:
         )
 
     def _network(self, has_lustre: bool) -> Values:
-        found = self._try("lnetctl", self._sources.lnet) if has_lustre else None
+        found = self._try("messages and bytes of lnetctl", self._sources.lnet) if has_lustre else None
         nids = frozenset(found[0]) if found is not None else frozenset()
         same, self._nids = nids == self._nids, nids
         messages = self._messages.look(
@@ -169,14 +169,15 @@ class Collector:
 
     def _try(self, what: str, read: Callable[[], _Read]) -> _Read | None:
         """Read one source; a fault of ours in one of them must not take the others along."""
+        why, found = "", None
         try:
             found = read()
-        except Exception as error:
-            if what not in self._broken:
-                self._say(f"{what} can't be read, and is not counted until it can: {error!r}")
+        except Exception as error:  # whatever a kernel or a command prints, the loop goes on
+            why = f": {error!r}"
+        if found is None and what not in self._broken:
             self._broken.add(what)
-            return None
-        if found is not None and what in self._broken:
+            self._say(f"{what} can't be read, and is not counted until it can{why}")
+        elif found is not None and what in self._broken:
             self._broken.discard(what)
             self._say(f"{what} can be read again")
         return found
