@@ -1,6 +1,7 @@
 # make deploy    set everything up, start the emulator, bootstrap and deploy examples/llama3-70b.yaml, print the outputs
 # make test      set everything up, run every check and test
 # make long      what make test has no time for: wider nets over what its tests show as well
+# make test-torch  telemetry around PyTorch itself, on CPUs, in an environment of its own of 5 GB
 # Both need only Python 3.11+, make and a package index.
 SHELL := /bin/bash
 .ONESHELL:
@@ -24,7 +25,7 @@ export CDK_DISABLE_CLI_TELEMETRY := true
 # compiles boto3, moto and the CDK anew: that took half of the time.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup deploy test lint types floors unit slow long browser bench constraints clean
+.PHONY: help setup deploy test lint types floors unit slow long test-torch browser bench constraints clean
 
 help:
 	@grep -E '^# make' Makefile | sed 's/^# //'
@@ -77,6 +78,19 @@ slow: setup browser
 # Beside `make test`: before a release, and after a change of what they cover.
 long: setup
 	CDK_VALIDATION=false pytest -q -m long -n 2 $(PYTEST_ARGS)
+
+# Telemetry around PyTorch itself, on CPUs. It takes some 5 GB, so it has an environment of its own, and is no part of
+# `make test`. Where torch cannot be had the target says so and stops.
+TORCH := .make/torch
+test-torch: $(TORCH)/.installed
+	PYTHONPATH=constructs $(TORCH)/bin/python -m pytest -q -p no:cacheprovider tests/torch $(PYTEST_ARGS)
+
+$(TORCH)/.installed: tests/torch/constraints.txt
+	@$(PYTHON) -m venv --clear $(TORCH)
+	@echo 'Installing PyTorch into $(TORCH): once, for some minutes ...'
+	@$(TORCH)/bin/python -m pip install --quiet --disable-pip-version-check -c tests/torch/constraints.txt torch pytest \
+	  || { echo 'make test-torch: torch cannot be installed here; the package index of pip has to have it, and the disk 6 GB' >&2; exit 1; }
+	@touch $@
 
 # What tests of the report open it with: a Chromium and its driver, from PATH or from Debian's packages.
 browser:

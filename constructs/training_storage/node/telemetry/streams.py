@@ -47,7 +47,7 @@ class CudaStream:
     """
 
     def __init__(self) -> None:
-        import torch  # type: ignore[import-not-found, unused-ignore] # not among our dependencies
+        import torch  # no dependency of ours: it is there where a device is named
 
         if not torch.cuda.is_available():
             raise RuntimeError("torch sees no CUDA device")
