@@ -70,6 +70,25 @@ def test_short_runs_have_periods_of_their_own_interval() -> None:
     assert len(fleet.points) >= 18
 
 
+@pytest.mark.parametrize("per_rank", [True, False])
+def test_ranks_that_write_at_other_moments_have_one_period(per_rank: bool) -> None:
+    lines = []
+    for rank in range(8):
+        for number in range(12):
+            whole = of_rank(rank, number * 0.5 + rank * 0.01, ElapsedTime=0.5, DataWaitTime=0.1)
+            if not per_rank:  # as with one set of dimensions less, for fleets of many ranks
+                found = json.loads(whole)
+                sets = found["_aws"]["CloudWatchMetrics"][0]
+                sets["Dimensions"] = [each for each in sets["Dimensions"] if "Rank" not in each]
+                whole = json.dumps(found)
+            lines.append(whole)
+    seen = observe_records(read_records(lines))
+    assert seen.period_s == pytest.approx(0.5)
+    fleet = seen.one("ElapsedTime", "Workload")
+    assert fleet is not None
+    assert fleet.values == pytest.approx((4.0,) * 12)
+
+
 def test_a_record_within_a_line_of_a_log_counts_and_the_rest_is_skipped() -> None:
     whole = of_rank(0, 30, ElapsedTime=60.0)
     lines = [

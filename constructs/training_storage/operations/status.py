@@ -69,19 +69,23 @@ def status(
     outputs: dict[str, str] = {}
     for part in ("compute", "lake", "hot"):
         outputs |= deployed_facts.outputs(known.get(part))
-    # Without the hot stack's word nothing is known of what it holds; with it, an output that is missing is no part.
-    hot_known = "hot" in known
     system, lake = outputs.get(FILE_SYSTEM_ID), outputs.get(DATA_LAKE_BUCKET_NAME)
     if expected is None:
         told = ask_all({"expected": lambda: deployed_facts.expected(aws, name)})["expected"]
     else:
         told = expected
     plan = None if isinstance(told, Unanswered) else told
+
+    def known_of_hot() -> str | None:
+        if "hot" not in known:
+            raise Unanswered("the hot stack could not be asked for it")
+        return system
+
     questions: dict[str, Callable[[], Part]] = {
-        "file system": lambda: _file_system(aws, system, hot_known=hot_known, now=now, outputs=outputs),
-        "links": lambda: _links(aws, system),
-        "tasks": lambda: _tasks(aws, system),
-        "queue": lambda: _queue(aws, system, now),
+        "file system": lambda: _file_system(aws, known_of_hot(), now=now, outputs=outputs),
+        "links": lambda: _links(aws, known_of_hot()),
+        "tasks": lambda: _tasks(aws, known_of_hot()),
+        "queue": lambda: _queue(aws, known_of_hot(), now),
         "nodes": lambda: _nodes(aws, name, plan, now, running=known.get("compute") is not None),
         "checkpoints": lambda: _checkpoints(aws, lake, name, now),
         "release": lambda: _release(aws, lake, system or name, known.get("hot")),
@@ -133,14 +137,12 @@ def _worst(states: list[str]) -> str:
     return next((each for each in (BROKEN, ATTENTION, UNKNOWN) if each in states), OK)
 
 
-def _file_system(aws: Aws, system: str | None, *, hot_known: bool, now: float, outputs: Mapping[str, str]) -> Part:
+def _file_system(aws: Aws, system: str | None, *, now: float, outputs: Mapping[str, str]) -> Part:
     if system is None:
         buckets = [each for each in outputs.get(DIRECTORY_BUCKET_NAMES, "").split(",") if each]
         if buckets:
             return Part(name="file system", state=NONE, text=f"none; directory buckets {', '.join(buckets)}",
                         data={"directory_buckets": buckets})  # fmt: skip
-        if not hot_known:
-            raise Unanswered("the hot stack could not be asked for it")
         return Part(name="file system", state=NONE, text="none")
     found = deployed_facts.file_system(aws, system)
     capacity = found["storage_capacity_gib"]

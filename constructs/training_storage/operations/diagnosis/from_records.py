@@ -6,12 +6,13 @@ import json
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from training_storage.errors import Problem, ValidationError
-from training_storage.node.metrics.model import NAMESPACE, WORKLOAD
+from training_storage.node.metrics.model import INSTANCE, NAMESPACE, RANK_NAME, RUN, WORKLOAD
 from training_storage.node.metrics.ours import OURS
 from training_storage.operations.diagnosis.folding import Sample, end_of_period, fold
 from training_storage.operations.diagnosis.observation import Observation
@@ -19,6 +20,7 @@ from training_storage.planner.expectations import Expectations
 
 _MARK: Final = '"_aws"'
 _PERIOD_S: Final = 60.0
+_APART: Final = ("Kind", "Source")
 _SETS: Final = {name: {frozenset(names) for names in metric.dimensions} for name, metric in OURS.items()}
 
 
@@ -29,12 +31,14 @@ class Records:
     Attributes:
         samples: Values of metrics that the tables know.
         workloads: Names of the workloads that records are of.
+        moments: When each source (node, process or kind of storage) wrote its records, seconds since 1970.
         records: Lines that were records.
         skipped: Lines that were none, empty ones left out.
     """
 
     samples: tuple[Sample, ...]
     workloads: frozenset[str]
+    moments: Mapping[tuple[str, ...], tuple[float, ...]]
     records: int
     skipped: int
 
@@ -46,6 +50,7 @@ def read_records(lines: Iterable[str]) -> Records:
         lines: Lines of a file.
     """
     samples: list[Sample] = []
+    moments: dict[tuple[str, ...], list[float]] = defaultdict(list)
     records = skipped = 0
     for line in lines:
         found = _record(line)
@@ -53,10 +58,14 @@ def read_records(lines: Iterable[str]) -> Records:
             skipped += bool(line.strip())
             continue
         records += 1
-        samples += found
+        source, values = found
+        samples += values
+        if values:
+            moments[source].append(values[0].moment)
     return Records(
         samples=tuple(samples),
         workloads=frozenset(each.dimensions[WORKLOAD] for each in samples),
+        moments={source: tuple(sorted(found)) for source, found in moments.items()},
         records=records,
         skipped=skipped,
     )
@@ -96,7 +105,7 @@ def observe_records(read: Records, *, workload: str | None = None, expected: Exp
         raise ValidationError(Problem(what="no record is of this workload", value=workload, allowed=named))
     moments = [each.moment for each in samples]
     first, last = min(moments), max(moments)
-    gap = _gap(samples)
+    gap = _gap(found for source, found in read.moments.items() if source[0] == workload)
     if gap is not None and gap < _PERIOD_S and last - first < 5 * _PERIOD_S:
         # Records of one source are a gap apart: each falls into a period of its own, whatever its jitter.
         period_s = gap
@@ -119,22 +128,14 @@ def observe_records(read: Records, *, workload: str | None = None, expected: Exp
     )
 
 
-def _gap(samples: Iterable[Sample]) -> float | None:
+def _gap(sources: Iterable[tuple[float, ...]]) -> float | None:
     """Return the usual time between two records of one source; None where no source has two."""
-    moments: dict[Any, set[float]] = defaultdict(set)
-    for each in samples:
-        if len(each.dimensions) > 1:  # the fleet's come from everybody
-            moments[each.metric, tuple(sorted(each.dimensions.items()))].add(each.moment)
-    gaps = [
-        later - earlier
-        for found in moments.values()
-        for earlier, later in zip(sorted(found), sorted(found)[1:], strict=False)
-    ]
+    gaps = [later - earlier for moments in sources for earlier, later in pairwise(moments) if later > earlier]
     return statistics.median(gaps) if gaps else None
 
 
-def _record(line: str) -> list[Sample] | None:
-    """Return the samples of a line; None where it is no record."""
+def _record(line: str) -> tuple[tuple[str, ...], list[Sample]] | None:
+    """Return the source of a line and its samples; None where it is no record."""
     begin = line.find("{")
     if begin < 0 or _MARK not in line:
         return None
@@ -157,7 +158,9 @@ def _record(line: str) -> list[Sample] | None:
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
-    return samples if math.isfinite(moment) else None
+    # Rank and run stand in the record also where they are no dimensions.
+    source = tuple(str(found.get(name, "")) for name in (WORKLOAD, INSTANCE, RUN, RANK_NAME, *_APART))
+    return (source, samples) if math.isfinite(moment) else None
 
 
 def _values(given: Any) -> tuple[float, ...]:
