@@ -148,14 +148,17 @@ def _record(line: str) -> tuple[tuple[str, ...], list[Sample]] | None:
             for each in about["CloudWatchMetrics"]
             if each["Namespace"] == NAMESPACE
         ]
-        samples = [
-            Sample(name, {key: str(found[key]) for key in names}, moment, values)
-            for sets, metrics in directives
-            for names in sets
-            if all(isinstance(key, str) and key in found for key in names)
-            for name in metrics
-            if frozenset(names) in _SETS.get(name, ()) and (values := _values(found.get(name)))
-        ]
+        samples: list[Sample] = []
+        for sets, metrics in directives:
+            under = [
+                (frozenset(names), {key: str(found[key]) for key in names})
+                for names in sets
+                if all(isinstance(key, str) and key in found for key in names)
+            ]
+            for name in metrics:
+                known = _SETS.get(name, ())
+                if known and (values := _values(found.get(name))):
+                    samples += [Sample(name, of, moment, values) for names, of in under if names in known]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
     # Rank and run stand in the record also where they are no dimensions.

@@ -36,8 +36,11 @@ def small_files(look: Look) -> Finding | None:
     size = None if look.read_rate is None or not look.opens else look.read_rate / look.opens
     by_opens = look.opens / limit if limit else None
     share = max(by_opens or 0.0, look.metadata_cpu or 0.0)
-    if share < borders.LIMIT or (size is not None and size >= _SMALL_MB):
+    if share < borders.LIMIT:
         return None
+    large = size is not None and size >= _SMALL_MB
+    if large and look.system_share is not None and look.system_share >= borders.LIMIT:
+        return None  # bytes are at their limit as well, and most of the time goes into them
     # Opens without reads at their limit beside them: bytes are not what anything waits for.
     far = None if look.system_share is None else (look.servers_share or look.node_share or 0.0) < borders.LIMIT
     evidence = [
@@ -48,10 +51,10 @@ def small_files(look: Look) -> Finding | None:
     if size is not None:
         evidence.append(Evidence(name="read by open", observed=size, expected=_SMALL_MB, unit="MB", against="border"))
     needed = look.opens / (1 - min(look.wait or 0.0, 0.99))
+    where = "metadata servers" if look.on_lustre else "requests of S3"
     return Finding(
         id="small-files",
-        title="GPUs wait for opens of small files: " + ("metadata servers" if look.on_lustre else "requests of S3")
-        + " are at their limit",
+        title=f"GPUs wait for opens of {'many' if large else 'small'} files: {where} are at their limit",
         kind=BOTTLENECK,
         confidence=confidence(
             [
@@ -157,8 +160,9 @@ RULES = (
     Rule(
         id="small-files",
         kind=BOTTLENECK,
-        condition="ranks wait as above, opens are 85 % or more of what the metadata servers serve (or 85 % of the CPU "
-        "of one; without Lustre of 2,750 opens a second), and less than 4 MB is read by open",
+        condition="ranks wait as above, and opens are 85 % or more of what the metadata servers serve (or 85 % of the "
+        "CPU of one; without Lustre of 2,750 opens a second); where 4 MB or more is read by open, only while the file "
+        "system's throughput is not at its limit",
         step="shards; more metadata IOPS",
         needs=("DataWaitTime", "ElapsedTime", "FileOpens"),
         check=small_files,
