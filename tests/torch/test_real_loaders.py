@@ -78,7 +78,9 @@ def test_a_slow_loader(workers: int, tmp_path: Path) -> None:
     assert record["DataWaitTime"] == pytest.approx(waited, rel=0.05)
     assert record["Steps"] == 30
     assert record["TrainingReadBytes"] == 240 * 256 * 4
-    assert record["LoaderQueueEmptyShare"] > 50
+    # Two workers that keep step with each other deliver two batches at once.
+    assert record["LoaderQueueEmptyShare"] > (30 if workers else 90)
+    assert record.get("LoaderQueueDepth", 0) < 2
     assert ("LoaderQueueDepth" in record) == (workers > 0)
 
 
@@ -101,7 +103,7 @@ def test_slow_preprocessing(tmp_path: Path) -> None:
     loader = DataLoader(Slow(160, 0.0), batch_size=8, num_workers=2, collate_fn=collate)
     record, _, waited = measured(tmp_path, loader, work(0.005))
     assert record["DataWaitTime"] == pytest.approx(waited, rel=0.05)
-    assert record["LoaderQueueEmptyShare"] > 50
+    assert record["LoaderQueueEmptyShare"] > 30
 
 
 def test_a_slow_checkpoint(tmp_path: Path) -> None:

@@ -9,7 +9,11 @@ FOLD = 1_024
 
 EMPTY_NS = 1_000_000
 EMPTY_SHARE = 0.01
-"""Where a loader has no queue that tells, none was ready if the wait was longer than 1 ms and 1 % of a mean step."""
+"""Where a loader does not tell what is ready: none was if the wait was longer than 1 ms and 1 % of a mean step."""
+
+LATE_SHARE = 0.25
+"""Where it tells: the batch whose turn it was was not among the ready ones if the wait was longer than 1 ms and a quarter
+of a mean step. Fetching one that is ready takes some milliseconds between processes."""
 
 _S = 1e-9
 
@@ -22,7 +26,7 @@ class Cell:
         waits: Waits for a batch of loaders that do not tell what is ready, ns.
         known: Waits where the loader tells, ns.
         judged: Waits of the host where the GPU's own are measured: they only say whether a batch was ready.
-        depths: Batches that were ready when one was asked for.
+        depths: Batches that were ready when one was asked for, and the wait for it, ns.
         more_wait_ns: Waits that stand in none of these lists, less what an earlier interval had of them.
         elapsed_ns: Time in which a loop was watched.
         blocked_ns: Time in which saves or restores held it up.
@@ -70,7 +74,7 @@ class Cell:
         self.waits: list[int] = []
         self.known: list[int] = []
         self.judged: list[int] = []
-        self.depths: list[int] = []
+        self.depths: list[tuple[int, int]] = []
         self.more_wait_ns = 0
         self.elapsed_ns = 0
         self.blocked_ns = 0
@@ -104,11 +108,13 @@ class Cell:
             self._asked += len(waits)
             self._empty += sum([wait > longest for wait in waits])
         self._asked += len(self.depths)
-        self._empty += self.depths.count(0)
+        late = max(EMPTY_NS, LATE_SHARE * self.mean_step_ns())
+        self._empty += sum([not ready or wait > late for ready, wait in self.depths])
         self._depth_asked += len(self.depths)
-        self._depth_sum += sum(self.depths)
-        for each in (self.steps, self.waits, self.known, self.judged, self.depths):
+        self._depth_sum += sum([ready for ready, _ in self.depths])
+        for each in (self.steps, self.waits, self.known, self.judged):
             each.clear()
+        self.depths.clear()
 
     def values(self) -> dict[str, float | list[float]]:
         """Return the values by metric; none where nothing happened."""

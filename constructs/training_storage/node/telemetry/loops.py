@@ -46,6 +46,7 @@ class Loop:
         "_counted_ns",
         "_depth",
         "_pairs",
+        "_ready",
         "_recorder",
         "asked_ns",
         "begun_ns",
@@ -66,6 +67,7 @@ class Loop:
         self._batch_bytes = batch_bytes
         self._counted_ns = 0
         self._depth: Callable[[], int] | None = None
+        self._ready = 0
         self._pairs = None if stream is None else Pairs(stream)
         self.name = name
         self.thread = threading.get_ident()
@@ -99,7 +101,7 @@ class Loop:
                 self.asked_ns = now
                 self.waiting = True
                 if self._depth is not None:
-                    recorder.cell.depths.append(self._depth())
+                    self._ready = self._depth()
             if self._pairs is not None:
                 self._pairs.ask()
         except Exception as error:
@@ -113,9 +115,8 @@ class Loop:
         """
         try:
             self._depth = depth_of(iterator)
-            if self._depth is not None and self.waiting:
-                with self._recorder.lock:
-                    self._recorder.cell.depths.append(self._depth())
+            if self._depth is not None:
+                self._ready = self._depth()
         except Exception as error:
             self._simpler(error)
 
@@ -137,7 +138,11 @@ class Loop:
                 if self._pairs is not None:
                     self._streamed(wait)
                 elif not self.muted:
-                    kept = cell.waits if self._depth is None else cell.known
+                    if self._depth is None:
+                        kept = cell.waits
+                    else:
+                        kept = cell.known
+                        cell.depths.append((self._ready, wait))
                     kept.append(wait)
                     if self._counted_ns:
                         cell.more_wait_ns -= self._counted_ns
@@ -240,8 +245,10 @@ class Loop:
             cell.judged.append(wait)
             if len(cell.judged) >= FOLD:
                 cell.fold()
-        elif len(cell.depths) >= FOLD:
-            cell.fold()
+        else:
+            cell.depths.append((self._ready, wait))
+            if len(cell.depths) >= FOLD:
+                cell.fold()
 
     def _read(self, batch: Any) -> None:
         given = self._batch_bytes
