@@ -294,3 +294,20 @@ def test_bytes_of_batches() -> None:
     batch = {"image": [Tensor(), Tensor()], "name": ("ab", b"cde"), "label": 7, "raw": memoryview(bytes(10))}
     assert nbytes(batch) == 815
     assert nbytes(None) == 0
+
+
+def test_a_loop_that_only_a_traceback_holds_does_not_stand_in_the_way(
+    telemetry: Telemetry, clock: Clock, kept: Kept
+) -> None:
+    held = iter(telemetry.watch(Loader(clock, [0.5] * 10)))
+    next(held)
+    telemetry.flush()
+    for _ in telemetry.watch(Loader(clock, [0.5] * 10)):
+        clock.pass_s(0.5)
+    telemetry.flush()
+    assert kept.last["Steps"] == 10
+    assert kept.last["StepTime"] == pytest.approx([1] * 10)
+    for _ in held:
+        clock.pass_s(1)
+    telemetry.flush()
+    assert kept.last["StepTime"] == pytest.approx([1.5] * 9)

@@ -12,8 +12,8 @@ EMPTY_SHARE = 0.01
 """Where a loader does not tell what is ready: none was if the wait was longer than 1 ms and 1 % of a mean step."""
 
 LATE_SHARE = 0.25
-"""Where it tells: the batch whose turn it was was not among the ready ones if the wait was longer than 1 ms and a quarter
-of a mean step. Fetching one that is ready takes some milliseconds between processes."""
+"""Where it tells: the batch in turn was not ready if the wait was longer than 1 ms and a quarter of a mean step.
+Fetching one that is ready takes some milliseconds between processes."""
 
 _S = 1e-9
 

@@ -38,6 +38,7 @@ class Loop:
         asked_ns: When it was asked for; later by the time of a save meanwhile.
         begun_ns: When the step began; 0 for none.
         excluded_ns: Time since then that is no part of the step.
+        resumes: Whether its batches are steps again when the loop that took this over has ended.
         provisional: Steps that ended with a batch and may turn out to be parts of one.
     """
 
@@ -58,6 +59,7 @@ class Loop:
         "muted",
         "name",
         "provisional",
+        "resumes",
         "thread",
         "waiting",
     )
@@ -78,6 +80,7 @@ class Loop:
         self.waiting = False
         self.asked_ns = self.begun_ns = self.excluded_ns = 0
         self.provisional = 0
+        self.resumes = False
         self.entered_ns = recorder.clock()
 
     def ask(self) -> None:

@@ -142,7 +142,12 @@ class Recorder:
         with self.lock:
             now = self.clock()
             outer = self.loops_of(loop.thread)
-            loop.counts = not any(each.counts for each in outer)
+            counting = [each for each in outer if each.counts]
+            loop.counts = all(each.name == name and not each.hooked for each in counting)
+            if loop.counts:
+                # The latest of one name: the other may have been left where only a traceback holds it.
+                for each in counting:
+                    each.counts, each.begun_ns, each.resumes = False, 0, True
             loop.hooked = loader is None
             self._loops.append(loop)
             self._lead = loop.thread
@@ -175,6 +180,10 @@ class Recorder:
                 begun = loop.entered_ns
                 loop.left(now)
                 self._loops.remove(loop)
+                for other in reversed(self.loops_of(loop.thread) if loop.counts else ()):
+                    if other.resumes and other.name == loop.name:
+                        other.counts, other.begun_ns, other.resumes = True, 0, False
+                        break
                 self.active(now, -1)
                 if whole and loader is not None:
                     self._epochs.ends(loader)
