@@ -111,3 +111,14 @@ def test_what_the_plan_expects_is_a_parameter_that_reads_back(name: str) -> None
 def test_the_parameter_is_the_same_each_time() -> None:
     made = plan(load_workload(ROOT / "examples" / "llama3-70b.yaml"))
     assert expected_text(made) == expected_text(made)
+
+
+def test_a_watch_on_links_only_where_there_are_links() -> None:
+    named = {
+        name: [each["Name"] for each in bodies.of(monitoring(name), "AWS::Scheduler::Schedule").values()]
+        for name in TIERS
+    }
+    assert {name: found for name, found in named.items() if found} == {
+        "llama3-70b": ["llama3-70b-links"],
+        "existing-everything": ["existing-everything-links"],
+    }
