@@ -198,6 +198,34 @@ def test_an_association_changes_in_place(aws_emulator: Emulator, ids: dict[str, 
     assert shown["AutoExportPolicy"]["Events"] == ["NEW"]
 
 
+def test_report_10_a_link_that_imports_has_its_notification_until_somebody_replaces_all(
+    aws_emulator: Emulator, ids: dict[str, str]
+) -> None:
+    fsx, s3 = aws_emulator.client("fsx"), aws_emulator.client("s3")
+    (association,) = fsx.describe_data_repository_associations(AssociationIds=[ids["Link"]])["Associations"]
+    bucket = association["DataRepositoryPath"].removeprefix("s3://").partition("/")[0]
+
+    def named() -> list[str]:
+        found = s3.get_bucket_notification_configuration(Bucket=bucket)
+        return [each["Id"] for each in found.get("TopicConfigurations", ())]
+
+    def imports(*events: str) -> None:
+        fsx.update_data_repository_association(
+            AssociationId=ids["Link"], S3={"AutoImportPolicy": {"Events": list(events)}}
+        )
+
+    imports("NEW")
+    assert named() == ["FSx"]
+    s3.put_object(Bucket=bucket, Key="datasets/a", Body=b"a")  # what FSx hears of disturbs nobody
+    s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration={"EventBridgeConfiguration": {}})
+    assert named() == []
+    imports("NEW", "CHANGED")  # what the diagnosis advises
+    assert named() == ["FSx"]
+    assert "EventBridgeConfiguration" in s3.get_bucket_notification_configuration(Bucket=bucket)
+    imports()
+    assert named() == []
+
+
 def test_an_association_with_a_bucket_that_is_not_there(aws_emulator: Emulator) -> None:
     template = changed(
         hot(), "Resources", "Link", "Properties", "DataRepositoryPath", to="s3://nowhere-at-all/datasets/"

@@ -14,6 +14,7 @@ from moto.fsx.models import FSxBackend
 
 from training_storage.emulator import world
 from training_storage.emulator.services import fsx_files
+from training_storage.emulator.services.fsx_notifications import bucket_of, set_notification
 
 # https://docs.aws.amazon.com/fsx/latest/LustreGuide/create-dra-linked-data-repo.html
 MAX_ASSOCIATIONS = 8
@@ -156,7 +157,12 @@ def create_data_repository_association(backend: FSxBackend, given: dict[str, Any
     backend.tagger.tag_resource(association["ResourceARN"], association["Tags"])
     _make_directory(association)
     describe(backend, given["FileSystemId"])
+    _notify(backend, association)
     return {"Association": association}
+
+
+def _notify(backend: FSxBackend, association: dict[str, Any]) -> None:
+    set_notification(backend, bucket_of(association), store(backend).associations.values())
 
 
 def _make_directory(association: dict[str, Any]) -> None:
@@ -219,6 +225,7 @@ def update_data_repository_association(backend: FSxBackend, given: dict[str, Any
         association["S3"] = {**association["S3"], **given["S3"]}
     if "ImportedFileChunkSize" in given:
         association["ImportedFileChunkSize"] = given["ImportedFileChunkSize"]
+    _notify(backend, association)
     return {"Association": association}
 
 
@@ -229,6 +236,7 @@ def delete_data_repository_association(backend: FSxBackend, given: dict[str, Any
     if given.get("DeleteDataInFileSystem"):
         shutil.rmtree(fsx_files.states(association["FileSystemId"]).root / fsx_files.link_of(association).path)
     describe(backend, association["FileSystemId"])
+    _notify(backend, association)
     return {
         "AssociationId": association["AssociationId"],
         "Lifecycle": "DELETING",
