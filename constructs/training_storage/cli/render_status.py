@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from training_storage.cli.moments import told
 
 if TYPE_CHECKING:
-    from training_storage.operations.status import Status
+    from training_storage.operations.status_model import Status
 
 _MARKS: Final = {"ok": "ok", "attention": "look", "broken": "BROKEN", "unknown": "?", "none": "-"}
 _COLORS: Final = {"ok": "32", "attention": "33", "broken": "1;31", "unknown": "35", "none": "2"}
