@@ -55,11 +55,12 @@ def test_only_what_a_run_needs_is_made(deployed: Deployed) -> None:
     assert sorted(deployed.stacks) == [f"existing-everything-{part}" for part in parts]
     assert len(deployed.client("fsx").describe_file_systems()["FileSystems"]) == 1
     assert [b["Name"] for b in deployed.client("s3").list_directory_buckets()["Buckets"]] == [CACHE]
-    # The stack around the lake of the team holds the release of runs alone, that of the run its guard beside the link.
+    # The stack around the lake of the team holds the release of runs alone, that of the run its guard beside the link,
+    # and that of its monitoring the machine and the schedule that look at links.
     roles = {role["RoleName"] for role in deployed.client("iam").list_roles()["Roles"]}
     ours = {name for name in roles if not name.startswith("cdk-")} - {ROLE}
     made = [(part, key) for part in parts for key, name in deployed.ids(part).items() if name in ours]
-    assert sorted(part for part, _ in made) == ["hot", "lake", "lake"]
+    assert sorted(part for part, _ in made) == ["hot", "lake", "lake", "monitoring", "monitoring"]
     assert len(ours) == len(made)
     assert all(key.startswith("Release") for key in [*deployed.ids("lake"), *(key for _, key in made)])
 
