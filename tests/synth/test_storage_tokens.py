@@ -109,7 +109,7 @@ LAKE_AGES = (
     "logs_expire_after",
     "abort_incomplete_multipart_upload_after",
 )
-LAKE_OTHERS = {"bucket", "encryption_key", "versioned", "removal_policy"}
+LAKE_OTHERS = {"bucket", "encryption_key", "versioned", "removal_policy", "request_metrics"}
 
 HOT = {"availability_zone_id": TEXT, "base_name": TEXT}
 HOT_AGES = ("expire_after", "abort_incomplete_multipart_upload_after")
@@ -118,6 +118,7 @@ HOT_OTHERS = {
     "expire_prefixes",  # has a test of its own
     "removal_policy",
     "content_is_cache",
+    "request_metrics",
     "catalog",
 }
 EXISTING_HOT = {"bucket_name": TEXT, "account": TEXT}
