@@ -172,3 +172,40 @@ def test_the_schema_refuses_what_is_wrong(spoil: Any) -> None:
     spoil(record)
     with pytest.raises(jsonschema.ValidationError):
         check(record)
+
+
+@pytest.mark.parametrize(
+    ("given", "arrives"),
+    [
+        ("läuf", "l\\xe4uf"),
+        ("実験", "\\u5b9f\\u9a13"),
+        (b"run-\xff".decode("utf-8", "surrogateescape"), "run-\\udcff"),
+        ("a\x00b\tc", "a\\x00b\\x09c"),
+        ("  r1\n", "r1"),
+        ("x" * 2000, "x" * 1024),
+    ],
+)
+def test_dimensions_are_what_cloudwatch_takes(given: str, arrives: str) -> None:
+    made = emf.record({"Steps": 1.0}, {"Workload": given}, timestamp_s=1)
+
+    assert made["Workload"] == arrives
+    assert made["Workload"].isascii()
+
+
+def test_a_dimension_of_spaces_is_missing() -> None:
+    made = emf.record({"Steps": 1.0}, {"Workload": "w", "InstanceId": " \t"}, timestamp_s=1)
+
+    assert [each["Dimensions"] for each in made["_aws"]["CloudWatchMetrics"]] == [[["Workload"]]]
+
+
+def test_a_number_that_cloudwatch_does_not_take_is_left_out() -> None:
+    values: dict[str, emf.Value] = {
+        "Steps": 10**400,
+        "ElapsedTime": 2.0**361,
+        "StepTime": [1.0, 10**400, -(2.0**361)],
+        "DataWaitTime": 0.0,
+    }
+
+    made = emf.record(values, {"Workload": "w"}, timestamp_s=1)
+
+    assert {name: made[name] for name in values if name in made} == {"StepTime": [1.0], "DataWaitTime": 0.0}

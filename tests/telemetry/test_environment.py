@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
+from training_storage.node.roots import node_name
 from training_storage.node.telemetry import Telemetry
 from training_storage.node.telemetry.environment import identity
 
@@ -124,3 +126,30 @@ def test_a_kind_of_checkpoint_that_is_none(tmp_path: Path, caplog: pytest.LogCap
     assert ["snapshot" in message for message in caplog.messages] == [True, False]
     assert "many" in caplog.messages[1]
     assert "CheckpointSaveTime" in (tmp_path / "m").read_text()
+
+
+def test_an_environment_that_cannot_be_read_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step would read the files of the node again."""
+    asked: list[int] = []
+
+    def broken() -> str:
+        asked.append(1)
+        raise RuntimeError("no name")
+
+    monkeypatch.setattr("training_storage.node.roots.node_name", broken)
+    telemetry = Telemetry(metrics="stdout")
+    for _ in telemetry.watch(range(3)):
+        telemetry.step()
+    for _ in telemetry.watch(range(3)):
+        telemetry.step()
+
+    assert len(asked) == 1
+
+
+def test_an_instance_id_of_bytes_is_no_instance_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TS_ROOT", str(tmp_path))
+    place = tmp_path / "var/lib/cloud/data/instance-id"
+    place.parent.mkdir(parents=True)
+    place.write_bytes(b"\xff\xfe")
+
+    assert node_name() == socket.gethostname()

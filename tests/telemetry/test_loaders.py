@@ -311,3 +311,16 @@ def test_a_loop_that_only_a_traceback_holds_does_not_stand_in_the_way(
         clock.pass_s(1)
     telemetry.flush()
     assert kept.last["StepTime"] == pytest.approx([1.5] * 9)
+
+
+@pytest.mark.parametrize("size", [10**400, 2**64, -1, float("inf"), float("nan"), "many"])
+def test_bytes_that_are_no_number_of_bytes_cost_no_record(
+    size: Any, telemetry: Telemetry, clock: Clock, kept: Kept
+) -> None:
+    for _ in telemetry.watch(Loader(clock, [0.1] * 3), batch_bytes=lambda _: size):
+        with telemetry.checkpoint("save", bytes=size):
+            clock.pass_s(1)
+    telemetry.flush()
+
+    assert (kept.last["Steps"], kept.last["CheckpointBlockedTime"]) == (3, 3)
+    assert not {"TrainingReadBytes", "CheckpointSaveBytes"} & set(kept.last)

@@ -1,7 +1,8 @@
 """Records in CloudWatch's embedded metric format: one line of JSON that is a log event and metrics at once.
 
 Source of the rules: CloudWatch user guide, "Specification: Embedded metric format": at most 100 metrics in a directive,
-100 values in a metric, 30 dimensions in a set, names of at most 1,024 characters, values that are finite numbers.
+100 values in a metric, 30 dimensions in a set, names of at most 1,024 characters, values that are finite numbers. Of
+PutMetricData: values within 2^360 on both sides; values of dimensions are ASCII without control characters.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from typing import Any, Union
 
 from .metrics.model import NAMESPACE
 from .metrics.ours import OURS
+
+_LARGEST = 2.0**360
+"""CloudWatch takes no value beyond it, nor any metric of a record that has one."""
 
 Value = Union[float, Sequence[float]]
 """One number, or up to ``MAX_VALUES`` of them."""
@@ -40,7 +44,8 @@ def record(
 ) -> dict[str, Any]:
     """Return one record; metrics of one set of dimensions stand in one directive, so that none is counted twice.
 
-    A set of dimensions that is not wholly in ``dimensions`` is left out, and so is a value that is no finite number.
+    A set of dimensions that is not wholly in ``dimensions`` is left out, and so is a value that is no finite number, or
+    one that CloudWatch does not take.
 
     Args:
         values: Values by name of ``OURS``.
@@ -52,7 +57,7 @@ def record(
     Raises:
         KeyError: A name is not in ``OURS``.
     """
-    given = {name: str(value)[:1024] for name, value in dimensions.items() if str(value)}
+    given = {name: text for name, value in dimensions.items() if (text := _text(value))}
     kept = {name: clean for name, value in values.items() if (clean := _finite(value)) is not None}
     by_sets: dict[tuple[tuple[str, ...], ...], list[str]] = {}
     for name in kept:
@@ -87,6 +92,22 @@ def line(given: Mapping[str, Any]) -> bytes:
 
 def _finite(value: Value) -> float | list[float] | None:
     if isinstance(value, Sequence):
-        numbers = [float(each) for each in value if math.isfinite(each)][:MAX_VALUES]
-        return numbers or None
-    return float(value) if math.isfinite(value) else None
+        return [number for each in value if (number := _number(each)) is not None][:MAX_VALUES] or None
+    return _number(value)
+
+
+def _number(value: float) -> float | None:
+    try:
+        number = float(value)
+    except OverflowError:
+        return None
+    return number if math.isfinite(number) and abs(number) <= _LARGEST else None
+
+
+def _text(value: object) -> str:
+    """Return the value of a dimension as CloudWatch takes it: printable ASCII, at most 1,024 characters.
+
+    What is not ASCII is written as Python writes it, so that two values stay two.
+    """
+    escaped = str(value).strip().encode("ascii", "backslashreplace").decode()
+    return "".join(each if each.isprintable() else f"\\x{ord(each):02x}" for each in escaped)[:1024]

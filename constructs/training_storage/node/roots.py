@@ -25,7 +25,7 @@ def instance_id() -> str:
     try:
         with open(rooted(CLOUD_INSTANCE), encoding="utf-8") as stream:  # noqa: PTH123 - as in ``settings``
             return stream.read().strip()
-    except OSError:
+    except (OSError, ValueError):
         return ""
 
 

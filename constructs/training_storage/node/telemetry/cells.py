@@ -15,6 +15,9 @@ LATE_SHARE = 0.25
 """Where it tells: the batch in turn was not ready if the wait was longer than 1 ms and a quarter of a mean step.
 Fetching one that is ready takes some milliseconds between processes."""
 
+MOST_BYTES = 1 << 63
+"""No batch and no checkpoint has more, and sums of so many are still numbers of CloudWatch."""
+
 _S = 1e-9
 
 

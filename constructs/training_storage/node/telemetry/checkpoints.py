@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from . import quiet
+from .cells import MOST_BYTES
 
 if TYPE_CHECKING:
     from .loops import Loop
@@ -120,7 +121,7 @@ class Checkpoint:
     def _size(self) -> int | None:
         try:
             size = None if self.bytes is None else int(self.bytes)
-            if size is None or size >= 0:
+            if size is None or 0 <= size <= MOST_BYTES:
                 return size
         except Exception:  # noqa: S110 - the warning below says it
             pass

@@ -45,7 +45,7 @@ class Telemetry(Recorder):
         Args:
             loader: Any iterable or iterator. Iterated over again it is the next epoch.
             name: Loops of one name make the steps of training; one inside another is no part of the outer one's steps
-                where its name is another, such as ``eval``.
+                where its name is another. Names such as ``eval``, ``val`` or ``test`` never make steps.
             batch_bytes: Bytes of a batch, or a function that tells them; left out: not counted.
             device: ``cuda`` or an adapter to measure waits on the GPU's stream; left out: by the host's clock.
         """

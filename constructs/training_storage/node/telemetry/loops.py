@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any, Callable, Union
 
 from . import quiet
-from .cells import FOLD
+from .cells import FOLD, MOST_BYTES
 from .loaders import depth_of
 from .streams import Pairs, Stream
 
@@ -40,6 +40,9 @@ class Loop:
         excluded_ns: Time since then that is no part of the step.
         resumes: Whether its batches are steps again when the loop that took this over has ended.
         provisional: Steps that ended with a batch and may turn out to be parts of one.
+        away_ns: All time so far that was no part of its steps.
+        around: The loops of its thread that it began in, and what they had of such time by then.
+        within: The loop whose wait this one is a part of, as of a loader that is watched twice.
     """
 
     __slots__ = (
@@ -49,7 +52,9 @@ class Loop:
         "_pairs",
         "_ready",
         "_recorder",
+        "around",
         "asked_ns",
+        "away_ns",
         "begun_ns",
         "counts",
         "entered_ns",
@@ -62,6 +67,7 @@ class Loop:
         "resumes",
         "thread",
         "waiting",
+        "within",
     )
 
     def __init__(self, recorder: Recorder, name: str, batch_bytes: BatchBytes, stream: Stream | None) -> None:
@@ -81,6 +87,9 @@ class Loop:
         self.asked_ns = self.begun_ns = self.excluded_ns = 0
         self.provisional = 0
         self.resumes = False
+        self.away_ns = 0
+        self.around: tuple[tuple[Loop, int], ...] = ()
+        self.within: Loop | None = None
         self.entered_ns = recorder.clock()
 
     def ask(self) -> None:
@@ -120,8 +129,26 @@ class Loop:
             self._depth = depth_of(iterator)
             if self._depth is not None:
                 self._ready = self._depth()
+                outer = self.within
+                if outer is not None and outer._depth is None:
+                    outer._depth, outer._ready = self._depth, self._ready
         except Exception as error:
             self._simpler(error)
+
+    def inside(self, outer: Loop) -> None:
+        """This loop runs in the wait of another: with the lock held.
+
+        It is a loader that is watched twice, or one that the other loader reads. Its waits are part of the other's, and
+        its batches are no steps; what it tells of its queue the other one takes over.
+
+        Args:
+            outer: The other one.
+        """
+        self.within = outer
+        self.counts = False
+        self.muted = True
+        if outer._batch_bytes is not None:
+            self._batch_bytes = None
 
     def came(self, batch: Any) -> Any:
         """The batch has come; return it.
@@ -138,9 +165,11 @@ class Loop:
                 wait = now - self.asked_ns
                 if wait < 0:
                     wait = 0
-                if self._pairs is not None:
+                if self.muted:
+                    pass
+                elif self._pairs is not None:
                     self._streamed(wait)
-                elif not self.muted:
+                else:
                     if self._depth is None:
                         kept = cell.waits
                     else:
@@ -187,6 +216,9 @@ class Loop:
         self.waiting = False
         if self._pairs is not None:
             cell.more_wait_ns += self._pairs.rest()
+        if self.within is not None and self.within._depth is self._depth:
+            # It would keep the workers of a pass that is over.
+            self.within._depth = None
 
     def step(self, now: int) -> None:
         """A step ends because training says so; with the lock held.
@@ -216,6 +248,7 @@ class Loop:
             taken_ns: So much, ended now.
         """
         self.excluded_ns += taken_ns
+        self.away_ns += taken_ns
         if self.waiting:
             self.asked_ns += taken_ns
 
@@ -242,7 +275,7 @@ class Loop:
         cell = self._recorder.cell
         counted, self._counted_ns = self._counted_ns, 0
         cell.streamed = True
-        if self._pairs is not None and not self.muted:
+        if self._pairs is not None:
             cell.more_wait_ns += self._pairs.come(wait, counted)
         if self._depth is None:
             cell.judged.append(wait)
@@ -257,8 +290,8 @@ class Loop:
         given = self._batch_bytes
         try:
             size = int(given(batch)) if callable(given) else int(given or 0)
-            if size < 0:
-                raise ValueError(f"{size} bytes")  # noqa: TRY301 - one warning for both
+            if not 0 <= size <= MOST_BYTES:
+                raise ValueError("a number of bytes is from 0 to 2^63")  # noqa: TRY301 - one warning for both
         except Exception as error:
             self._batch_bytes = None
             quiet.warn("batch_bytes", "the bytes of batches are not counted: batch_bytes: %r", error)

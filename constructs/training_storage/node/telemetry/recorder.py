@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import sys
 import threading
 import time
@@ -22,6 +23,9 @@ from .sinks import Sink, sink_of
 from .streams import stream_of
 
 NEVER = 1 << 62
+
+_EVALUATION = re.compile(r"(eval|evaluation|val|valid|validation|test|dev|predict)(?![a-z])", re.IGNORECASE)
+"""Names of loops that are no training, whose batches are no steps, wherever they run."""
 
 _recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
 
@@ -107,10 +111,11 @@ class Recorder:
             timeout_s: Seconds to wait for it.
         """
         try:
+            until = time.monotonic() + timeout_s
             self.flush(timeout_s)
             publisher, self._publisher = self._publisher, None
             if publisher is not None:
-                publisher.stop(timeout_s)
+                publisher.stop(max(until - time.monotonic(), 0.0))
             atexit.unregister(self.close)
             sink, self._sink = self._sink, None
             if sink is not None and sink is not self._own_sink and (publisher is None or not publisher.alive()):
@@ -127,7 +132,12 @@ class Recorder:
         if self._silent:
             return False
         with self.lock:
-            return self._who is not None or (not self._silent and self._start())
+            try:
+                return self._who is not None or (not self._silent and self._start())
+            except Exception:
+                # What failed once is not tried again with each step.
+                self._silent = True
+                raise
 
     def enter(self, name: str, batch_bytes: BatchBytes, device: object, loader: object = None) -> Loop:
         """Return a loop that has asked for its first batch.
@@ -143,7 +153,13 @@ class Recorder:
             now = self.clock()
             outer = self.loops_of(loop.thread)
             counting = [each for each in outer if each.counts]
-            loop.counts = all(each.name == name and not each.hooked for each in counting)
+            loop.counts = not _EVALUATION.match(name) and all(
+                each.name == name and not each.hooked for each in counting
+            )
+            loop.around = tuple((each, each.away_ns) for each in outer)
+            waits = [each for each in outer if each.waiting and not each.hooked and loader is not None]
+            if waits:
+                loop.inside(waits[-1])
             if loop.counts:
                 # The latest of one name: the other may have been left where only a traceback holds it.
                 for each in counting:
@@ -187,9 +203,10 @@ class Recorder:
                 self.active(now, -1)
                 if whole and loader is not None:
                     self._epochs.ends(loader)
-                for outer in self.loops_of(loop.thread):
-                    if outer.name != loop.name and not loop.counts and not outer.waiting and outer.begun_ns <= begun:
-                        outer.exclude(now - begun)
+                for outer, away in loop.around if loop.within is None and not loop.counts else ():
+                    # Less what has been taken out meanwhile: a save in this loop, or a loop inside it.
+                    if outer.name != loop.name and not outer.waiting and outer.begun_ns <= begun:
+                        outer.exclude(max(now - begun - (outer.away_ns - away), 0))
         except Exception as error:
             quiet.warn("leave", "the end of loop %r is not measured: %r", loop.name, error)
 
