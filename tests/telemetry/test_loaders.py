@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import gc
 import itertools
+import pickle
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 from tests.telemetry.simulated import Clock, Kept, Loader, recorder
+from training_storage.node import telemetry as default
 from training_storage.node.telemetry import Telemetry, nbytes
 
 
@@ -324,3 +328,102 @@ def test_bytes_that_are_no_number_of_bytes_cost_no_record(
 
     assert (kept.last["Steps"], kept.last["CheckpointBlockedTime"]) == (3, 3)
     assert not {"TrainingReadBytes", "CheckpointSaveBytes"} & set(kept.last)
+
+
+class Shards:
+    """A loader as PyTorch's is: it goes to other processes, and knows its sampler."""
+
+    def __init__(self) -> None:
+        self.batches = [1, 2, 3]
+        self.epoch = 0
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.batches)
+
+
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))])
+def test_a_watched_loader_is_copied_and_pickled_as_the_loader_is(again: Callable[[Any], Any]) -> None:
+    other = again(default.watch(Shards(), batch_bytes=nbytes))
+
+    assert list(other) == [1, 2, 3]
+    other.epoch = 4
+    assert other._loader.epoch == 4
+    assert other._recorder is default._default
+
+
+def test_a_recorder_of_ones_own_is_made_anew_elsewhere(clock: Clock, kept: Kept) -> None:
+    other = pickle.loads(pickle.dumps(recorder(clock, kept, metrics="off").watch([1, 2])))
+
+    assert list(other) == [1, 2]
+    assert other._recorder._given["workload"] == "w"
+
+
+def test_data_is_not_held(telemetry: Telemetry, clock: Clock) -> None:
+    """Seven lists of an earlier epoch would take the memory that training has."""
+
+    class Batch:
+        pass
+
+    references = []
+    for _ in range(10):
+        shard = [Batch()]
+        references.append(weakref.ref(shard[0]))
+        for batch in telemetry.watch(shard):
+            clock.pass_s(1)
+        del shard, batch
+    gc.collect()
+
+    assert sum(each() is not None for each in references) == 0
+
+
+@pytest.mark.parametrize("data", [[1, 2, 3], (1, 2, 3), range(3), {"a": 1}])
+def test_epochs_of_what_has_no_weak_references(data: Any, telemetry: Telemetry, clock: Clock, kept: Kept) -> None:
+    for _ in range(3):
+        for _ in telemetry.watch(data):
+            clock.pass_s(1)
+    telemetry.flush()
+
+    assert kept.last["Epoch"] == 3
+
+
+def test_what_is_no_iterable_comes_back_as_it_is(telemetry: Telemetry, caplog: pytest.LogCaptureFixture) -> None:
+    class Later:
+        def __init__(self) -> None:
+            self.left = 2
+
+        def __aiter__(self) -> Later:
+            return self
+
+        async def __anext__(self) -> int:
+            self.left -= 1
+            if self.left < 0:
+                raise StopAsyncIteration
+            return self.left
+
+    async def train() -> list[int]:
+        watched: Any = telemetry.watch(Later())  # type: ignore[arg-type] # the mistake that is tested
+        return [each async for each in watched]
+
+    assert asyncio.run(train()) == [1, 0]
+    assert sum("no iterable" in message for message in caplog.messages) == 1
+
+
+def test_items_are_the_loaders(telemetry: Telemetry) -> None:
+    assert telemetry.watch([4, 5])[1] == 5
+    assert telemetry.watch({"a": 6})["a"] == 6
+    with pytest.raises(TypeError, match="'set' object is not subscriptable"):
+        telemetry.watch({1})[0]
+
+
+def test_an_iterator_that_is_left_goes_on_where_nothing_measures(
+    telemetry: Telemetry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise RuntimeError("of ours")
+
+    monkeypatch.setattr(telemetry, "enter", broken)
+    source = (each for each in range(4))
+    for each in telemetry.watch(source):
+        if each == 1:
+            break
+    assert list(source) == [2, 3]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any
+from collections.abc import Sized
 
 
 class Epochs:
@@ -12,7 +12,7 @@ class Epochs:
     def __init__(self) -> None:
         self._told: int | None = None
         self._shift = 0
-        self._passes: list[tuple[Any, int]] = []
+        self._passes: list[tuple[_Seen, int]] = []
 
     def told(self, number: int) -> int:
         """Take a number from training and return that of the epoch, from 1.
@@ -48,12 +48,12 @@ class Epochs:
             return
         number = self._whole(loader) + 1
         data = _data(loader)
-        self._passes = [each for each in self._passes if each[0]() is not None and each[0]() is not data][-7:]
-        self._passes.append((_reference(data), number))
+        self._passes = [each for each in self._passes if not each[0].is_gone() and not each[0].was(data)][-7:]
+        self._passes.append((_Seen(data), number))
 
     def _whole(self, loader: object) -> int:
         data = _data(loader)
-        return next((number for seen, number in self._passes if seen() is data), 0)
+        return next((number for seen, number in self._passes if seen.was(data)), 0)
 
 
 def _data(loader: object) -> object:
@@ -62,9 +62,43 @@ def _data(loader: object) -> object:
     return loader if found is None else found
 
 
-def _reference(data: object) -> Any:
-    try:
-        return weakref.ref(data)
-    except TypeError:
-        # Lists and the like: held, so that no other one has their place in memory.
-        return lambda: data
+class _Seen:
+    """Tells a loader again that was seen before, and does not hold it: its data may be all that memory has room for.
+
+    Lists and the like know no weak references. Another one may come to lie in the place of one that is gone; it is
+    taken for the same only where its length, its first and its last item have their places too.
+
+    Args:
+        data: The loader, or its data set.
+    """
+
+    __slots__ = ("_marks", "_reference")
+
+    def __init__(self, data: object) -> None:
+        self._reference: weakref.ref[object] | None = None
+        self._marks: tuple[object, ...] = ()
+        try:
+            self._reference = weakref.ref(data)
+        except TypeError:
+            self._marks = _marks(data)
+
+    def is_gone(self) -> bool:
+        """Return whether it is known to be no more."""
+        return self._reference is not None and self._reference() is None
+
+    def was(self, data: object) -> bool:
+        """Return whether this is the one that was seen.
+
+        Args:
+            data: Another one, or the same.
+        """
+        return self._reference() is data if self._reference is not None else self._marks == _marks(data)
+
+
+def _marks(data: object) -> tuple[object, ...]:
+    if isinstance(data, range):
+        return (range, data)
+    ends: tuple[int, ...] = ()
+    if isinstance(data, (list, tuple)) and data:
+        ends = (id(data[0]), id(data[-1]))
+    return (type(data), id(data), len(data) if isinstance(data, Sized) else 0, *ends)

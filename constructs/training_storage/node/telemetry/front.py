@@ -32,6 +32,18 @@ class Telemetry(Recorder):
         wall: Seconds since 1970.
     """
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # A watched loader goes to other processes as the loader does: there the environment names the sink.
+        from . import _default  # the package is loaded whole by now
+
+        return _again, (None if self is _default else dict(self._given),)
+
+    def __copy__(self) -> Telemetry:
+        return self
+
+    def __deepcopy__(self, memory: dict[int, Any]) -> Telemetry:
+        return self
+
     def watch(
         self,
         loader: Iterable[Any],
@@ -139,3 +151,14 @@ class Telemetry(Recorder):
         from .hugging_face import callback  # a framework is loaded where it is used
 
         return callback(self, **options)
+
+
+def _again(given: dict[str, Any] | None) -> Telemetry:
+    """Return the recorder of this process for one that comes from another.
+
+    Args:
+        given: What code said of it; None for the one that the package's functions are of.
+    """
+    from . import _default  # the package is loaded whole by now
+
+    return _default if given is None else Telemetry(**given)

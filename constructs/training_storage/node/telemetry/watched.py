@@ -15,7 +15,7 @@ _OWN = frozenset(("_batch_bytes", "_device", "_inner", "_loader", "_name", "_rec
 
 
 def watched(recorder: Recorder, loader: Iterable[Any], name: str, batch_bytes: BatchBytes, device: object) -> Watched:
-    """Return a loader, watched; one that is an iterator stays one.
+    """Return a loader, watched; one that is an iterator stays one. What is no iterable comes back as it is.
 
     Args:
         recorder: What measures.
@@ -25,6 +25,9 @@ def watched(recorder: Recorder, loader: Iterable[Any], name: str, batch_bytes: B
         device: As for ``Telemetry.watch``.
     """
     kind = WatchedIterator if hasattr(type(loader), "__next__") else Watched
+    if not any(hasattr(type(loader), name) for name in ("__iter__", "__next__", "__getitem__")):
+        quiet.warn("iterable", "a %s is no iterable, and is not watched", type(loader).__name__)
+        return loader  # type: ignore[return-value] # an asynchronous one, or a mistake: training finds what it gave
     return kind(recorder, loader, name, batch_bytes, device)
 
 
@@ -57,7 +60,9 @@ class Watched:
         except Exception as error:
             quiet.warn("watch", "a loader is not watched: %r", error)
         if loop is None:
-            yield from loader
+            # Not "yield from": an iterator that is left would be closed, and could not go on elsewhere.
+            for batch in loader:  # noqa: UP028 - as said
+                yield batch
             return
         whole = False
         try:
@@ -78,6 +83,9 @@ class Watched:
 
     def __len__(self) -> int:
         return len(self._loader)  # type: ignore[arg-type] # what has no length says so itself
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._loader[key]  # type: ignore[index] # what has no items says so itself
 
     def __bool__(self) -> bool:
         return bool(self._loader)
