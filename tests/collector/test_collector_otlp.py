@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import math
 import random
+import socket
 import struct
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 from tests.collector import inputs
 from training_storage.node.collector.mountpoint import Meter
-from training_storage.node.collector.otlp import Point, parse_export
+from training_storage.node.collector.otlp import MAX_POINTS, Point, parse_export
 from training_storage.node.collector.receiver import MAX_BYTES, Receiver
 
 BODY = inputs.mountpoint_export()
@@ -143,3 +146,34 @@ def test_sums_since_the_start_are_said(receiver: Receiver, said: list[str]) -> N
     body = inputs.export(inputs.metric("fuse.io_size", [({"fuse_request": "read"}, 5e9, 40)], temporality=2))
     assert post(receiver, body) == 200
     assert ["only deltas" in text for text in said] == [True]
+
+
+@pytest.mark.parametrize("nested", [True, False])
+def test_a_request_of_more_points_than_memory_should_hold_is_none(nested: bool) -> None:
+    """Each empty point is two bytes there and some hundred here."""
+    many = [inputs.metric("fuse.io_size", [({}, 1.0, 1)] * 100)] * (MAX_POINTS // 100)
+    assert len(parse_export(inputs.export(*many)) or ()) == MAX_POINTS
+    histogram = inputs.message(9, inputs.message(1, b"") * (MAX_POINTS + 1))
+    more = [inputs.message(1, b"x") + histogram] if nested else [*many, inputs.metric("s3.x", [({}, 1.0, 1)])]
+    assert parse_export(inputs.export(*more)) is None
+
+
+def test_a_client_that_sends_byte_by_byte_keeps_nobody_out(
+    receiver: Receiver, meter: Meter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(receiver._server, "whole_s", 0.2)
+    ended = threading.Event()
+
+    def drip() -> None:
+        with socket.create_connection(("127.0.0.1", receiver.port)) as slow, contextlib.suppress(OSError):
+            while not ended.wait(0.05):
+                slow.sendall(b"P")
+
+    dripping = threading.Thread(target=drip)
+    dripping.start()
+    try:
+        assert post(receiver, BODY) == 200
+    finally:
+        ended.set()
+        dripping.join()
+    assert meter.take() == SUMS

@@ -149,6 +149,57 @@ def test_two_mounts_of_one_export_count_once() -> None:
     assert list(nfs.parse_mountstats(twice)) == [NFS_KEY]
 
 
+MOUNTINFO = """22 1 259:1 / / rw,noatime shared:1 - xfs /dev/root rw,attr2
+36 22 0:52 / /lake rw,relatime shared:9 - nfs4 127.0.0.1:/ rw,vers=4.2
+37 22 0:52 /sub /my\\040files rw,relatime - nfs4 127.0.0.1:/sub rw,vers=4.2
+38 22 0:53 / /other rw - nfs4 127.0.0.1:/ rw,vers=4.2
+39 22 0:54 garbled
+"""
+
+
+def blocks(*mounts: tuple[str, str, str]) -> str:
+    text = inputs.MOUNTSTATS
+    block = text[text.index("device 127") : text.index("device tmpfs mounted on /tmp")]
+    return "".join(
+        block.replace("127.0.0.1:/ mounted on /lake", f"{device} mounted on {path}").replace(
+            "READ: 100", f"READ: {reads}"
+        )
+        for device, path, reads in mounts
+    )
+
+
+def test_mounts_of_one_file_system_count_once_though_their_counters_moved_meanwhile() -> None:
+    text = blocks(
+        ("127.0.0.1:/", "/lake", "100"),
+        ("127.0.0.1:/sub", "/my\\040files", "101"),
+        ("127.0.0.1:/", "/other", "102"),
+        ("127.0.0.1:/", "/unknown", "103"),
+    )
+    found = nfs.parse_mountstats(text, nfs.parse_mountinfo(MOUNTINFO))
+
+    assert {key: each["requests"] for key, each in found.items()} == {
+        "127.0.0.1 0:52": 166,
+        "127.0.0.1 0:53": 168,
+        "127.0.0.1:/ /unknown": 169,
+    }
+
+
+def test_of_two_mounts_of_one_file_system_the_one_that_can_be_read_counts() -> None:
+    text = blocks(("127.0.0.1:/", "/lake", "1oo"), ("127.0.0.1:/sub", "/my\\040files", "100"))
+    found = nfs.parse_mountstats(text, nfs.parse_mountinfo(MOUNTINFO))
+
+    assert [(key, each["requests"]) for key, each in found.items()] == [("127.0.0.1 0:52", 166)]
+
+
+def test_an_operation_without_a_name_counts_by_its_number() -> None:
+    numbered = nfs_numbers(
+        inputs.MOUNTSTATS.replace("\t       WRITE", "\t          71: 5 5 0 0 0 0 10 10 0\n\t       WRITE", 1)
+    )
+    whole = nfs_numbers(inputs.MOUNTSTATS)
+
+    assert (numbered["requests"], numbered["wait_ms"]) == (whole["requests"] + 5, whole["wait_ms"] + 10)
+
+
 def test_a_broken_mount_is_there_without_numbers() -> None:
     assert nfs.parse_mountstats(inputs.MOUNTSTATS.replace("READ: 100", "READ: 1oo")) == {NFS_KEY: {}}
 

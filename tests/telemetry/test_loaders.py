@@ -368,7 +368,7 @@ def test_data_is_not_held(telemetry: Telemetry, clock: Clock) -> None:
     for _ in range(10):
         shard = [Batch()]
         references.append(weakref.ref(shard[0]))
-        for batch in telemetry.watch(shard):
+        for batch in telemetry.watch(shard):  # noqa: B007 - the name holds it
             clock.pass_s(1)
         del shard, batch
     gc.collect()

@@ -8,12 +8,14 @@ transmissions, timeouts, bytes out and in, and milliseconds queued, on the way a
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from .numbers import lines_of, whole
 
 _DEVICE = re.compile(r"device (\S.*) mounted on (\S+) with fstype (\S+)(?: .*)?")
-_OPERATION = re.compile(r"\s+([A-Z][A-Z_0-9]*): (.+)")
+# An operation that has no name is printed by its number.
+_OPERATION = re.compile(r"\s+([A-Z][A-Z_0-9]*|[0-9]{1,4}): (.+)")
 _OPENS = ("OPEN", "OPEN_NOATTR")
 _DATA = ("READ", "WRITE", "COMMIT")
 """An error of another operation is most often a file that somebody looked for and did not find."""
@@ -30,17 +32,37 @@ class _Block:
     operations: dict[str, list[int]] = field(default_factory=dict)
 
 
-def parse_mountstats(text: str) -> dict[str, dict[str, int]]:
+def parse_mountinfo(text: str) -> dict[tuple[str, str], str]:
+    """Return the number of the file system, such as ``0:52``, by device and path of an NFS mount.
+
+    Source: ``Documentation/filesystems/proc.rst``, "/proc/<pid>/mountinfo".
+
+    Args:
+        text: ``/proc/self/mountinfo``.
+    """
+    found: dict[tuple[str, str], str] = {}
+    for line in lines_of(text):
+        before, _, after = line.partition(" - ")
+        words, kind = before.split(" "), after.split(" ")
+        if len(words) >= 6 and len(kind) >= 3 and kind[0] in ("nfs", "nfs4"):
+            found[kind[1], words[4]] = words[2]
+    return found
+
+
+def parse_mountstats(text: str, file_systems: Mapping[tuple[str, str], str] | None = None) -> dict[str, dict[str, int]]:
     """Return the counters of each NFS mount by device and path; none of a mount that can't be read.
 
     Counters: ``read_bytes`` and ``write_bytes`` (to and from the server), ``application_read_bytes``, ``opens``,
     ``requests``, ``wait_ms`` (time on the way, all requests together), ``errors`` (of reading and writing; only where
     the kernel counts them).
 
-    Two mounts of one export share their counters; they are there once.
+    Mounts of one file system share their counters: a second mount, one of a folder below, a bind mount. They are there
+    once, by server and number of the file system. Where the number is not known, two that have the same counters are
+    taken to be one; while they are read they move, so that this alone would not do.
 
     Args:
         text: The file.
+        file_systems: As of ``parse_mountinfo``.
     """
     blocks: list[_Block] = []
     current: _Block | None = None
@@ -59,6 +81,12 @@ def parse_mountstats(text: str) -> dict[str, dict[str, int]]:
     seen: set[tuple[str, tuple[tuple[str, int], ...]]] = set()
     for block in blocks:
         counters = _counters(block)
+        number = (file_systems or {}).get((block.device, block.path))
+        if number is not None:
+            key = f"{block.device.split(':/', 1)[0]} {number}"
+            # Whichever can be read: both say the same.
+            found[key] = found.get(key) or counters
+            continue
         mark = (block.device, tuple(sorted(counters.items())))
         if not counters or mark not in seen:
             seen.add(mark)

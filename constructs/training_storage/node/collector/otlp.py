@@ -17,6 +17,9 @@ from typing import Union
 DELTA = 1
 """AGGREGATION_TEMPORALITY_DELTA: a point is what happened since the one before."""
 
+MAX_POINTS = 10_000
+"""More than Mountpoint has by far; a request of a megabyte could hold half a million, of some 200 bytes each here."""
+
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _GAUGE, _SUM, _HISTOGRAM, _EXPONENTIAL = 5, 7, 9, 10
 
@@ -57,13 +60,13 @@ def parse_export(body: bytes) -> list[Point] | None:
         for resource in _messages(body, 1):
             for scope in _messages(resource, 2):
                 for metric in _messages(scope, 2):
-                    points.extend(_metric(metric))
+                    points.extend(_metric(metric, MAX_POINTS - len(points)))
     except MalformedError:
         return None
     return points
 
 
-def _metric(data: bytes) -> Iterator[Point]:
+def _metric(data: bytes, most: int) -> Iterator[Point]:
     name, kind, inner = "", 0, b""
     for number, wire, value in _fields(data):
         if number == 1:
@@ -76,6 +79,8 @@ def _metric(data: bytes) -> Iterator[Point]:
     for number, wire, value in _fields(inner):
         if number == 1:
             points.append(_part(wire, value))
+            if len(points) > most:
+                raise MalformedError("too many points")
         elif number == 2 and kind != _GAUGE:
             temporality = _number(wire, value)
     for point in points:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
+import socket
 import threading
 from typing import Any, Callable
 
@@ -12,6 +14,8 @@ from .otlp import parse_export
 PATH = "/v1/metrics"
 MAX_BYTES = 1 << 20
 TIMEOUT_S = 5.0
+WHOLE_S = 20.0
+"""What a whole request may take; one that comes byte by byte would keep all others out."""
 POLL_S = 60.0
 """It is stopped with the process; looking more often would only wake a CPU."""
 _CONTENT = "application/x-protobuf"
@@ -45,10 +49,32 @@ class Receiver:
         self._thread.join(TIMEOUT_S)
 
 
+def _hang_up(connection: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
+
+
 class _Server(http.server.HTTPServer):
+    whole_s = WHOLE_S
+
     def __init__(self, meter: Meter, address: tuple[str, int], say: Callable[[str], None]) -> None:
         self.meter, self.say = meter, say
         super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Serve one request, and end what takes too long.
+
+        Args:
+            request: The connection.
+            client_address: Who asks.
+        """
+        end = threading.Timer(self.whole_s, _hang_up, (request,))
+        end.daemon = True
+        end.start()
+        try:
+            super().process_request(request, client_address)
+        finally:
+            end.cancel()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Go on: a client that goes away in the middle is nothing to write about."""

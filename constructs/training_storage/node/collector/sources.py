@@ -116,7 +116,9 @@ class Sources:
     def nfs(self) -> dict[str, dict[str, int]] | None:
         """Return counters of NFS mounts."""
         text = read_text("/proc/self/mountstats")
-        return nfs.parse_mountstats(text) if text is not None else None
+        if text is None:
+            return None
+        return nfs.parse_mountstats(text, nfs.parse_mountinfo(read_text("/proc/self/mountinfo") or ""))
 
     def instance_stores(self) -> dict[str, dict[str, int]] | None:
         """Return counters of the disks that go with the instance."""
