@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.telemetry.simulated import Clock, Kept, Loader, recorder
+from training_storage.node import telemetry as default
 
 
 class LightningCallback:
@@ -230,3 +233,14 @@ def test_frameworks_that_are_not_there(clock: Clock, kept: Kept, monkeypatch: py
         telemetry.lightning_callback()
     with pytest.raises(ImportError):
         telemetry.hugging_face_callback()
+
+
+@pytest.mark.usefixtures("lightning", "transformers")
+@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda each: pickle.loads(pickle.dumps(each))])
+@pytest.mark.parametrize("make", [default.lightning_callback, default.hugging_face_callback])
+def test_callbacks_go_to_processes_that_are_spawned(again: Callable[[Any], Any], make: Callable[..., Any]) -> None:
+    one = make(device="cpu")
+    other = again(one)
+
+    assert other is not one
+    assert type(other).__mro__[1] is type(one).__mro__[1]

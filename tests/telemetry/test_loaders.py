@@ -427,3 +427,62 @@ def test_an_iterator_that_is_left_goes_on_where_nothing_measures(
         if each == 1:
             break
     assert list(source) == [2, 3]
+
+
+class Unready:
+    """A loader whose data set is not there yet."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    @property
+    def dataset(self) -> Any:
+        raise RuntimeError("setup() comes first")
+
+    def __iter__(self) -> Iterator[int]:
+        for each in range(3):
+            self._clock.pass_s(0.5)
+            yield each
+
+
+class Streaming:
+    """A data set with neither a length nor room for a weak reference."""
+
+    __slots__ = ()
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(3))
+
+    def __len__(self) -> int:
+        raise TypeError("a stream has no length")
+
+
+@pytest.mark.parametrize("make", [Unready, lambda _: Streaming()])
+def test_a_loader_that_tells_nothing_of_its_data_is_watched(
+    make: Callable[[Clock], Any], telemetry: Telemetry, clock: Clock, kept: Kept, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in telemetry.watch(make(clock)):
+        clock.pass_s(0.5)
+    clock.pass_s(1000)
+    telemetry.flush()
+
+    assert kept.last["Steps"] == 3
+    assert kept.last["ElapsedTime"] <= 3
+    assert not caplog.messages
+
+
+def test_a_loop_that_cannot_be_entered_does_not_last_for_ever(
+    telemetry: Telemetry, clock: Clock, kept: Kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError("of ours")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(telemetry._epochs, "begins", broken)
+        assert list(telemetry.watch([1, 2])) == [1, 2]
+    clock.pass_s(50)
+    for _ in telemetry.watch([1, 2]):
+        clock.pass_s(1)
+    telemetry.flush()
+
+    assert kept.total("ElapsedTime") == 2

@@ -58,7 +58,11 @@ class Epochs:
 
 def _data(loader: object) -> object:
     # A loader that is made anew for each epoch reads the same data set.
-    found = getattr(loader, "dataset", None)
+    try:
+        found = getattr(loader, "dataset", None)
+    except Exception:
+        # A property that is not ready yet: it is the loader's affair, and training may never ask.
+        found = None
     return loader if found is None else found
 
 
@@ -101,4 +105,9 @@ def _marks(data: object) -> tuple[object, ...]:
     ends: tuple[int, ...] = ()
     if isinstance(data, (list, tuple)) and data:
         ends = (id(data[0]), id(data[-1]))
-    return (type(data), id(data), len(data) if isinstance(data, Sized) else 0, *ends)
+    try:
+        length = len(data) if isinstance(data, Sized) else 0
+    except Exception:
+        # What streams has no length, and says so when it is asked.
+        length = 0
+    return (type(data), id(data), length, *ends)

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +36,10 @@ def callback(recorder: Recorder, *, device: object = None) -> Any:
 
     class TrainingStorageTelemetry(base):  # type: ignore[misc, valid-type] # the base is found when it is asked for
         """Measures with ``training_storage.node.telemetry``."""
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            # A trainer goes to the processes that it spawns with its callbacks; this class is not to be found by name.
+            return functools.partial(callback, recorder, device=device), ()
 
         mark = 0
         evaluates = False

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
 from typing import TYPE_CHECKING, Any, Callable
@@ -52,6 +53,10 @@ def callback(recorder: Recorder, *, batch_bytes: BatchBytes = None, device: obje
 
     class TrainingStorageTelemetry(base):  # type: ignore[misc, valid-type] # the base is found when it is asked for
         """Measures with ``training_storage.node.telemetry``."""
+
+        def __reduce__(self) -> tuple[Any, ...]:
+            # A trainer goes to the processes that it spawns with its callbacks; this class is not to be found by name.
+            return functools.partial(callback, recorder, batch_bytes=batch_bytes, device=device), ()
 
         @safely
         def setup(self, trainer: Any, pl_module: Any, stage: str) -> None:

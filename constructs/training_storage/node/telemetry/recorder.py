@@ -165,11 +165,6 @@ class Recorder:
                 for each in counting:
                     each.counts, each.begun_ns, each.resumes = False, 0, True
             loop.hooked = loader is None
-            self._loops.append(loop)
-            self._lead = loop.thread
-            self._free = None
-            self.active(now, 1)
-            self.cell.watched = True
             if loader is not None:
                 # Waits that the hooks of a framework see from outside are this loop's, which sees them from inside.
                 for each in outer:
@@ -177,6 +172,12 @@ class Recorder:
                 if loop.counts or any(each.hooked for each in outer):
                     number = self._epochs.begins(loader)
                     self.cell.epoch = self.cell.epoch if number is None else number
+            # What could fail is done: a loop that is not entered must not seem to last for ever.
+            self._loops.append(loop)
+            self._lead = loop.thread
+            self._free = None
+            self.active(now, 1)
+            self.cell.watched = True
         loop.ask()
         return loop
 
