@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
+import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +18,7 @@ from training_storage.node.collector.collect import Collector, Sender
 from training_storage.node.collector.differences import WHOLE, Differences, total
 from training_storage.node.collector.mountpoint import Meter
 from training_storage.node.collector.otlp import parse_export
-from training_storage.node.collector.sources import Sources
+from training_storage.node.collector.sources import Sources, run_command
 from training_storage.node.metrics.ours import OURS
 
 MIB = 1 << 20
@@ -418,3 +420,29 @@ def test_memory_does_not_grow_with_looks(machine: Machine) -> None:
         machine.look()
         sizes.append(sum(len(repr(vars(each))) for each in vars(machine.collector)["_lustre"].values()))
     assert sizes[-1] - sizes[5] < 200
+
+
+def test_a_command_says_what_it_printed_or_nothing() -> None:
+    assert run_command(["printf", "a\\nb\\n"]) == "a\nb\n"
+    assert run_command(["sh", "-c", "echo a; exit 2"]) is None
+    assert run_command(["no-such-command-of-lustre"]) is None
+
+
+def test_a_command_that_nothing_ends_holds_nothing_up_and_is_there_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that sleeps in the kernel: it stays when it is killed."""
+    mark = tmp_path / "started"
+    command = ["sh", "-c", f"echo x >>{mark}; while [ ! -e {tmp_path}/end ]; do sleep 0.05; done; echo done"]
+    monkeypatch.setattr(subprocess.Popen, "kill", lambda _: None)
+    begun = time.monotonic()
+    assert run_command(command, 0.3) is None
+    assert run_command(command, 0.3) is None
+    assert time.monotonic() - begun < 2
+    assert mark.read_text() == "x\n"
+
+    (tmp_path / "end").touch()
+    until = time.monotonic() + 5
+    while (found := run_command(command, 0.3)) is None and time.monotonic() < until:
+        time.sleep(0.02)
+    assert found == "done\n"

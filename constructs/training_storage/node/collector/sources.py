@@ -23,19 +23,37 @@ _LUSTRE_FOLDERS = ("/proc/fs/lustre", "/sys/kernel/debug/lustre")
 _LUSTRE_KINDS = ("llite", "osc", "mdc")
 
 
-def run_command(arguments: Sequence[str]) -> str | None:
+_stuck: dict[tuple[str, ...], subprocess.Popen[bytes]] = {}
+"""Commands that hang in the kernel, where nothing ends them: they are not waited for, nor started again beside."""
+
+
+def run_command(arguments: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> str | None:
     """Run a command with a bound on time and output.
 
     Args:
         arguments: The command and its arguments.
+        timeout_s: Seconds that it may take.
     """
-    try:
-        done = subprocess.run(  # noqa: S603 - fixed commands of the Lustre client
-            list(arguments), stdin=subprocess.DEVNULL, capture_output=True, timeout=COMMAND_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.SubprocessError):
+    command = tuple(arguments)
+    before = _stuck.get(command)
+    if before is not None and before.poll() is None:
         return None
-    return done.stdout[:MAX_BYTES].decode("utf-8", "replace") if done.returncode == 0 else None
+    _stuck.pop(command, None)
+    try:
+        process = subprocess.Popen(  # noqa: S603 - fixed commands of the Lustre client
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+    except OSError:
+        return None
+    try:
+        shown, _ = process.communicate(timeout=timeout_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        if process.stdout is not None:
+            process.stdout.close()
+        _stuck[command] = process
+        return None
+    return shown[:MAX_BYTES].decode("utf-8", "replace") if process.returncode == 0 else None
 
 
 def read_text(path: str) -> str | None:
