@@ -264,3 +264,31 @@ def test_the_mean_of_the_values_is_the_mean_of_the_steps(tail: float, clock: Clo
     ordered = sorted(truth)
     assert values[49] == pytest.approx(ordered[len(truth) // 2], rel=0.05)
     assert values[89] == pytest.approx(ordered[int(len(truth) * 0.9)], rel=0.1)
+
+
+def test_steps_of_several_batches_stay_such_over_epochs_and_intervals(clock: Clock, kept: Kept) -> None:
+    telemetry = recorder(clock, kept, interval_s=5)
+    for _ in range(40):
+        for number in telemetry.watch(Loader(clock, [0.25] * 8)):
+            clock.pass_s(0.75)
+            if number % 4 == 3:
+                telemetry.step()
+    telemetry.flush()
+    first = kept.total("Steps")
+    for _ in range(3):
+        for _ in telemetry.watch(Loader(clock, [0.25] * 8)):
+            clock.pass_s(0.75)
+    telemetry.flush()
+
+    assert first == pytest.approx(80, abs=3)
+    assert kept.total("Steps") - first == 16
+
+
+def test_a_step_that_ends_as_its_interval_begins_is_counted(clock: Clock, kept: Kept) -> None:
+    telemetry = recorder(clock, kept)
+    for _ in telemetry.watch(Loader(clock, [0.5] * 4)):
+        clock.pass_s(0.5)
+        telemetry.flush()
+    telemetry.flush()
+
+    assert kept.total("Steps") == len(kept.all("StepTime")) == 4

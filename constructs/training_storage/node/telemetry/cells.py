@@ -133,6 +133,8 @@ class Cell:
                 found["DataWaitShare"] = round(100 * wait / self.elapsed_ns, 6)
             found["Steps"] = float(self._times.count)
         if self._times.count:
+            # A step may end as its interval begins, with no time in it.
+            found["Steps"] = float(self._times.count)
             found["StepTime"] = [_seconds(each) for each in self._times.values()]
             variation = self._times.variation()
             if variation is not None:

@@ -31,6 +31,7 @@ class Loop:
         thread: The thread that runs it.
         counts: Whether its batches are steps: not those of a loop inside another one.
         explicit: Whether ``step()`` ends its steps.
+        stepped: Whether it was called in this pass.
         entered_ns: When the loop began.
         hooked: Whether it is seen from outside, by the hooks of a framework.
         muted: Whether its waits are another loop's, too.
@@ -65,6 +66,7 @@ class Loop:
         "name",
         "provisional",
         "resumes",
+        "stepped",
         "thread",
         "waiting",
         "within",
@@ -81,6 +83,7 @@ class Loop:
         self.thread = threading.get_ident()
         self.counts = True
         self.explicit = False
+        self.stepped = False
         self.hooked = False
         self.muted = False
         self.waiting = False
@@ -230,6 +233,7 @@ class Loop:
         """
         steps = self._recorder.cell.steps
         begun, excluded = self.begun_ns, self.excluded_ns
+        self.stepped = True
         if not self.explicit:
             self.explicit = True
             parts = min(self.provisional, len(steps))

@@ -84,6 +84,7 @@ class Recorder:
         self._epochs = Epochs()
         self._free: tuple[int, int] | None = None
         self._free_excluded_ns = 0
+        self._stepping: str | None = None
         self._dropped = 0
         _recorders.add(self)
 
@@ -156,6 +157,8 @@ class Recorder:
             loop.counts = not _EVALUATION.match(name) and all(
                 each.name == name and not each.hooked for each in counting
             )
+            # From its first batch on: an interval that ends in the first step would keep its batches as steps.
+            loop.explicit = loop.counts and name == self._stepping
             loop.around = tuple((each, each.away_ns) for each in outer)
             waits = [each for each in outer if each.waiting and not each.hooked and loader is not None]
             if waits:
@@ -196,6 +199,8 @@ class Recorder:
                 now = self.clock()
                 begun = loop.entered_ns
                 loop.left(now)
+                if loop.counts:
+                    self._stepping = loop.name if loop.stepped else None
                 self._loops.remove(loop)
                 for other in reversed(self.loops_of(loop.thread) if loop.counts else ()):
                     if other.resumes and other.name == loop.name:
