@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 from dataclasses import replace
@@ -13,11 +14,12 @@ import pytest
 from tests.diagnosis.causes import observed
 from tests.diagnosis.world import World
 from training_storage.cli import main
+from training_storage.cli.render_diagnosis import as_text
 from training_storage.errors import ValidationError
 from training_storage.node import emf
 from training_storage.operations.diagnosis.diagnose import diagnose
 from training_storage.operations.diagnosis.from_records import observe_records, read_records
-from training_storage.operations.diagnosis.saved import from_dict, to_dict, to_text
+from training_storage.operations.diagnosis.saved import from_dict, read_expected, to_dict, to_text
 
 BEGIN = 1_800_000_000.0
 
@@ -211,3 +213,81 @@ def test_a_workload_file_says_what_to_expect(tmp_path: Path, capsys: pytest.Capt
     told = json.loads(capsys.readouterr().out)
     assert told["verdict"] == "preprocessing"
     assert told["finding"]["gain_usd_per_hour"] > 0
+
+
+# -- what a file can hold and nobody expects
+
+
+def answer(path: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    code = main(["diagnose", "--file", str(path)])
+    told = capsys.readouterr()
+    return code, told.out + told.err
+
+
+def test_packed_and_marked_files_are_read_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = to_text(observed("busy CPUs", "strong")).encode()
+    for name, raw in (("seen.json.gz", gzip.compress(text)), ("marked.json", b"\xef\xbb\xbf" + text)):
+        (tmp_path / name).write_bytes(raw)
+        code, said = answer(tmp_path / name, capsys)
+        assert code == 1
+        assert "preprocessing" in said
+    for name, raw in (("cut.gz", gzip.compress(text)[:99]), ("none.gz", b"\x1f\x8b and text"), ("empty", b"")):
+        (tmp_path / name).write_bytes(raw)
+        assert answer(tmp_path / name, capsys)[0] == 2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"since": 1e18, "until": 1e18},
+        {"since": -5.0},
+        {"series": [{"metric": "Steps", "dimensions": {}, "statistic": "Sum", "points": [[1, 10**400]]}]},
+        {"series": [{"metric": "Steps", "dimensions": {}, "statistic": "Sum", "points": [[1, 1e300]]}]},
+        {"expected": {"workload": "w", "paths": {"datasets": 3}}},
+        {"expected": {"workload": "w", "gpu_usd_per_hour": float("nan")}},
+        {"expected": {"workload": "w", "supply_mb_per_s": -1}},
+        {"facts": {"associations": [{"import": [1], "bucket": "b"}]}},
+        {"facts": {"associations": [{"import": ["NEW"], "bucket": ["b"]}]}},
+        {"facts": {"associations": None}},
+        {"facts": {"bucket_notification": {"b": {"ids": [1]}}}},
+    ],
+)
+def test_values_that_no_metric_has_are_bad_input(
+    change: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "seen.json"
+    path.write_text(json.dumps({**to_dict(World(nodes=1, periods=2).observation()), **change}))
+    code, said = answer(path, capsys)
+    assert code == 2, said
+    assert "cannot be read" in said
+
+
+def test_records_of_no_time_or_size_are_none_and_the_others_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fine = [of_rank(0, at, ElapsedTime=60.0, DataWaitTime=1.0) for at in range(30, 330, 60)]
+    nanoseconds = fine[0].replace(str(int(BEGIN * 1000 + 30_000)), "1800000000000000000000")
+    huge = fine[0].replace("60.0", "9" * 400)
+    assert nanoseconds != fine[0] != huge
+    path = tmp_path / "metrics.log"
+    path.write_text("".join([nanoseconds, *fine, huge]))
+    code, said = answer(path, capsys)
+    assert code == 0
+    assert "1 lines of the file are no records" in said
+
+
+def test_a_plan_of_which_hardly_anything_is_known_breaks_nothing() -> None:
+    thin = read_expected({"workload": "llama"})
+    for name in ("busy CPUs", "file system at its limit", "small files", "tcp", "slow saves"):
+        seen = observed(name, "strong")
+        json.dumps(diagnose(replace(seen, expected=thin)).to_dict(), allow_nan=False)
+    assert diagnose(replace(observed("small files", "strong"), expected=thin)).verdict == "small-files"
+
+
+def test_commands_in_a_narrow_terminal_stay_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    seen = World(nodes=3, notified=False, cpu_limit=300.0, export_age_s=9000.0, export_grows=True).observation()
+    text = as_text(diagnose(seen), seen)
+    assert "data-\n" not in text
+    assert "training-\n" not in text
+    assert "update-data-repository-association" in text

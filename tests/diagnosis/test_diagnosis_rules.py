@@ -17,8 +17,8 @@ from training_storage.operations.deployed_facts import EXPECTED_PARAMETER
 from training_storage.operations.diagnosis.diagnose import NOT_STORAGE, UNKNOWN, Diagnosis, diagnose
 from training_storage.operations.diagnosis.finding import HIGH, LOW, MEDIUM, confidence, strength
 from training_storage.operations.diagnosis.from_cloudwatch import S3_FILE_SYSTEM_ID
-from training_storage.operations.diagnosis.look import outliers
 from training_storage.operations.diagnosis.observation import Observation, Series
+from training_storage.operations.diagnosis.outliers import outliers
 from training_storage.operations.diagnosis.rules import RULES
 from training_storage.operations.diagnosis.saved import read_expected
 from training_storage.operations.diagnosis.wanted import WANTED

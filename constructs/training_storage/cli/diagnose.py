@@ -31,6 +31,8 @@ examples: training-storage diagnose llama3-70b
           training-storage diagnose --file metrics.log --workload llama3-70b.yaml
 """
 _PROGRAM = "training-storage diagnose"
+_GZIP = b"\x1f\x8b"
+"""What a file begins with that gzip has packed, as logs that were rotated."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -93,6 +95,8 @@ def _expected(arguments: argparse.Namespace) -> Expectations | None:
 
 
 def _from_file(arguments: argparse.Namespace, expected: Expectations | None) -> Observation:
+    import gzip
+    import zlib
     from dataclasses import replace
 
     from training_storage.operations.diagnosis.from_records import observe_records, read_records
@@ -100,9 +104,13 @@ def _from_file(arguments: argparse.Namespace, expected: Expectations | None) -> 
 
     name = "/dev/stdin" if arguments.file == "-" else arguments.file
     try:
-        text = Path(name).read_text(encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise UsageError(f"--file {arguments.file}: {error.strerror or error}", program=_PROGRAM) from error
+        raw = Path(name).read_bytes()
+        if raw.startswith(_GZIP):
+            raw = gzip.decompress(raw)
+    except (OSError, EOFError, zlib.error) as error:
+        said = getattr(error, "strerror", None) or error
+        raise UsageError(f"--file {arguments.file}: {said}", program=_PROGRAM) from error
+    text = raw.decode("utf-8-sig", errors="replace")
     whole = None
     if text.lstrip().startswith("{"):
         try:

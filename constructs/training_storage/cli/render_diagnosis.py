@@ -44,14 +44,21 @@ def as_text(found: Diagnosis, seen: Observation) -> str:
         lines += ["", "also seen"]
         for each in found.also:
             text = f"{each.id} ({each.confidence}): {each.title}; next step: {each.next_step}"
-            lines += textwrap.wrap(text, width, initial_indent="  - ", subsequent_indent="    ")
+            lines += _item(text, width)
     if found.missing:
         lines += ["", "not known"]
         for text in found.missing:
-            lines += textwrap.wrap(text, width, initial_indent="  - ", subsequent_indent="    ")
+            lines += _item(text, width)
     series = sum(1 for each in seen.series if each.points)
     lines += ["", f"from {series:,} series between {told(found.since)} and {told(found.until)}"]
     return "\n".join(lines)
+
+
+def _item(text: str, width: int) -> list[str]:
+    # Commands stand in it: broken at a hyphen they are other commands.
+    return textwrap.wrap(
+        text, width, initial_indent="  - ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _field(name: str, text: str, width: int) -> list[str]:

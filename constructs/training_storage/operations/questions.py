@@ -6,6 +6,16 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
+from botocore.exceptions import (
+    CredentialRetrievalError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    SSOError,
+    TokenRetrievalError,
+)
+
 from training_storage.errors import AwsError
 from training_storage.node.aws import Aws
 from training_storage.operations.aws import aws_errors
@@ -27,9 +37,21 @@ THROTTLED: Final = frozenset(
 )
 _NOBODY: Final = frozenset(
     {"ExpiredToken", "ExpiredTokenException", "UnrecognizedClientException", "InvalidClientTokenId"}
-    | {"SignatureDoesNotMatch", "AuthFailure", "InvalidSignatureException"}
+    | {"SignatureDoesNotMatch", "AuthFailure", "InvalidSignatureException", "InvalidAccessKeyId", "InvalidToken"}
+    | {"MissingAuthenticationToken", "MissingAuthenticationTokenException", "IncompleteSignature"}
+    | {"RequestExpired", "RequestTimeTooSkewed", "NotAuthorized", "OptInRequired"}
 )
-"""Codes of a caller that AWS does not know: every other question would end so too."""
+"""Codes of a caller that AWS does not know, or whose clock is wrong: every other question would end so too."""
+_NO_CREDENTIALS: Final = (
+    CredentialRetrievalError,
+    NoCredentialsError,
+    NoRegionError,
+    PartialCredentialsError,
+    ProfileNotFound,
+    SSOError,
+    TokenRetrievalError,
+)
+"""What botocore raises before it asks anything: of credentials that are not there, or of a sign-in that has ended."""
 
 _AT_ONCE: Final = 8
 
@@ -61,7 +83,7 @@ def ask(action: str, question: Callable[[], _T]) -> _T:
         with aws_errors(action.partition(":")[2]):
             return question()
     except AwsError as error:
-        if error.code in _NOBODY or (not error.code and "failed" not in str(error)):
+        if error.code in _NOBODY or isinstance(error.__cause__, _NO_CREDENTIALS):
             raise
         if error.code in DENIED:
             raise Unanswered(f"not allowed: {action}") from error

@@ -9,8 +9,11 @@ WAIT: Final = 0.05
 accelerator utilisation as enough for its hardest workloads; half of what is left there is ours."""
 WAIT_PLAIN: Final = 0.15
 
-QUEUE_EMPTY: Final = 0.3
-"""Share of batches that were asked for while none was ready, below which the loader keeps up by itself."""
+QUEUE_EMPTY: Final = 0.1
+"""Share of batches that were asked for while none was ready, below which the loader keeps up by itself. It is low, as
+one stall of many steps is one batch that was not ready."""
+QUEUE_FULL: Final = 0.5
+"""Times the share of waiting, below which the share of batches that were not ready does not explain the waiting."""
 
 GPU_BUSY: Final = 0.8
 """Utilisation from which GPUs count as busy."""

@@ -125,10 +125,15 @@ def _without_finding(look: Look) -> tuple[str, str]:
             "the GPUs hardly wait for data: what keeps them from work is in the training code or between the nodes "
             "(small kernels, communication, stalls of the host)"
         )
-    if look.queue_empty is not None and look.queue_empty < borders.QUEUE_EMPTY:
+    if look.queue_empty is not None and look.queue_empty < min(borders.QUEUE_EMPTY, borders.QUEUE_FULL * look.wait):
         return NOT_STORAGE, (
             "batches are ready when they are asked for: what takes time is bringing them to the GPU (copies to the "
             "device, `pin_memory=True`, collating in the training process)"
+        )
+    if look.queue_empty is not None and look.queue_empty < borders.QUEUE_EMPTY:
+        return UNKNOWN, (
+            "the GPUs wait for data, and most batches are ready when they are asked for: a few of them come very late, "
+            "or bringing them to the GPU takes the time; the telemetry of single ranks, or a profile, tells which"
         )
     return UNKNOWN, (
         "the GPUs wait for data, and no rule tells for what: no limit is reached, and CPUs and requests do not tell "
@@ -167,7 +172,7 @@ def _missing(look: Look, rules: Sequence[Rule]) -> list[str]:
         lines.append("what the plan expects: limits of nodes and storage, prices (give --workload FILE)")
     else:
         nodes = {each.dimensions["InstanceId"] for each in look.seen.all("StorageReadBytes", *NODE)}
-        if nodes and len(nodes) < expected.instance_count:
+        if nodes and len(nodes) < (expected.instance_count or 0):
             lines.append(f"{expected.instance_count - len(nodes)} of {expected.instance_count} nodes report nothing")
         unknown = [
             words

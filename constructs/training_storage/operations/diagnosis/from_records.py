@@ -16,6 +16,7 @@ from training_storage.node.metrics.model import INSTANCE, NAMESPACE, RANK_NAME, 
 from training_storage.node.metrics.ours import OURS
 from training_storage.operations.diagnosis.folding import Sample, end_of_period, fold
 from training_storage.operations.diagnosis.observation import Observation
+from training_storage.operations.diagnosis.saved import LARGEST, LATEST_S
 from training_storage.planner.expectations import Expectations
 
 _MARK: Final = '"_aws"'
@@ -159,11 +160,11 @@ def _record(line: str) -> tuple[tuple[str, ...], list[Sample]] | None:
                 known = _SETS.get(name, ())
                 if known and (values := _values(found.get(name))):
                     samples += [Sample(name, of, moment, values) for names, of in under if names in known]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
         return None
     # Rank and run stand in the record also where they are no dimensions.
     source = tuple(str(found.get(name, "")) for name in (WORKLOAD, INSTANCE, RUN, RANK_NAME, *_APART))
-    return (source, samples) if math.isfinite(moment) else None
+    return (source, samples) if 0 <= moment <= LATEST_S else None
 
 
 def _values(given: Any) -> tuple[float, ...]:
@@ -171,5 +172,5 @@ def _values(given: Any) -> tuple[float, ...]:
     return tuple(
         float(each)
         for each in values
-        if isinstance(each, int | float) and not isinstance(each, bool) and math.isfinite(each)
+        if isinstance(each, int | float) and not isinstance(each, bool) and abs(each) <= LARGEST
     )

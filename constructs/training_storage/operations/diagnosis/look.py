@@ -11,15 +11,20 @@ from training_storage.node.metrics.services import FILE_SERVER, FILE_SYSTEM, PUB
 from training_storage.operations.diagnosis import borders
 from training_storage.operations.diagnosis.finding import Evidence
 from training_storage.operations.diagnosis.observation import Observation, Series, merged
+from training_storage.operations.diagnosis.outliers import whole_wait
 
 _MB = 1e6
+MINUTE_S = 60.0
+"""What services publish a sample of."""
 
 
 class Look:
     """An observation and what follows from it; every figure is None where its series are missing.
 
-    Waiting for data is that of the median rank in the periods after the first epoch (all periods, where no epoch is
-    told, or none but the first): one slow rank, and files that come from S3 for the first time, have their own rules.
+    Periods count in which the newest run reports: what was before it or came after it says nothing of it. Waiting for
+    data is that of the median rank, or of more than a fifth of the ranks, in the periods after the first epoch (all of
+    them, where no epoch is told, or none but the first): single slow ranks, and files that come from S3 for the first
+    time, have their own rules.
 
     Args:
         observation: The observation.
@@ -45,10 +50,31 @@ class Look:
         return found
 
     @cached_property
+    def trained(self) -> frozenset[float] | None:
+        """Ends of the periods in which the newest run reports, or any where runs are not told; None where all count.
+
+        Periods with less than half the rank time of the fullest one are begun or ended ones: their sums are too small.
+        """
+        told = [each for each in self.seen.all("ElapsedTime", *RANK) if each.dimensions[RUN] == self.newest_run]
+        times = merged(told or self.seen.all("ElapsedTime", *FLEET))
+        least = max(times.values(), default=0.0) / 2
+        found = frozenset(moment for moment, value in times.items() if value > 0 and value >= least)
+        return found if len(found) >= 2 else None
+
+    def in_training(self, series: Series | None) -> list[tuple[float, float]]:
+        """Return the points of the periods in which the newest run reports."""
+        points = () if series is None else series.points
+        return [point for point in points if self.trained is None or point[0] in self.trained]
+
+    @cached_property
     def steady(self) -> frozenset[float] | None:
-        """Ends of the periods after the first epoch; None where all count."""
-        later = frozenset(moment for moment, epoch in self.epochs.items() if epoch > 1)
-        return later if len(later) >= 2 else None
+        """Ends of the periods of the newest run after its first epoch; None where all count."""
+        later = frozenset(
+            moment
+            for moment, epoch in self.epochs.items()
+            if epoch > 1 and (self.trained is None or moment in self.trained)
+        )
+        return later if len(later) >= 2 else self.trained
 
     def in_steady(self, series: Series | None) -> list[float]:
         """Return the values of the periods that count."""
@@ -78,8 +104,8 @@ class Look:
     def ranks(self) -> dict[tuple[str, str], float]:
         """Share of its time that each rank of the newest run waits for data, by node and rank."""
         return self._shares(
-            [each for each in self.seen.all("ElapsedTime", *RANK) if each.dimensions[RUN] == self._newest_run],
-            [each for each in self.seen.all("DataWaitTime", *RANK) if each.dimensions[RUN] == self._newest_run],
+            [each for each in self.seen.all("ElapsedTime", *RANK) if each.dimensions[RUN] == self.newest_run],
+            [each for each in self.seen.all("DataWaitTime", *RANK) if each.dimensions[RUN] == self.newest_run],
             lambda of: (of[INSTANCE], of[RANK_NAME]),
         )
 
@@ -90,9 +116,17 @@ class Look:
         return self._shares(elapsed, waited, lambda of: (of[INSTANCE], ""))
 
     @cached_property
-    def _newest_run(self) -> str:
-        ends = {each.dimensions[RUN]: each.points[-1][0] for each in self.seen.all("ElapsedTime", *RANK) if each.points}
-        return max(ends, key=lambda run: ends[run], default="")
+    def newest_run(self) -> str:
+        """The run that reported last; of several that go on side by side, the one of most rank time; empty without."""
+        ends: dict[str, float] = {}
+        times: dict[str, float] = {}
+        for each in self.seen.all("ElapsedTime", *RANK):
+            if each.points:
+                run = each.dimensions[RUN]
+                ends[run] = max(ends.get(run, 0.0), each.points[-1][0])
+                times[run] = times.get(run, 0.0) + each.total
+        last = max(ends.values(), default=0.0) - 2 * self.seen.period_s
+        return max((run for run, end in ends.items() if end >= last), key=lambda run: (times[run], run), default="")
 
     def _shares(
         self,
@@ -112,9 +146,9 @@ class Look:
 
     @cached_property
     def wait(self) -> float | None:
-        """Share of the time of the median rank that is waiting for data."""
+        """Share of the time of the ranks that is waiting for data: the median one's, or that of a large part."""
         each = self.ranks or self.nodes_waiting
-        return statistics.median(each.values()) if each else self.fleet_wait
+        return whole_wait(each) if each else self.fleet_wait
 
     @cached_property
     def waits(self) -> bool:
@@ -156,30 +190,24 @@ class Look:
     @cached_property
     def save_moments(self) -> frozenset[float]:
         """Ends of the periods in which a save ended."""
-        saved = self.seen.one("CheckpointSaveTime", *FLEET)
-        return frozenset(moment for moment, _ in saved.points) if saved else frozenset()
-
-    @cached_property
-    def restored_s(self) -> float:
-        """Seconds of restores, each as long as its slowest rank."""
-        restored = self.seen.one("RestoreTime", *FLEET)
-        return restored.total if restored else 0.0
+        return frozenset(moment for moment, _ in self.in_training(self.seen.one("CheckpointSaveTime", *FLEET)))
 
     @cached_property
     def blocked(self) -> float | None:
         """Share of the time of all ranks in which saves held the loop up; restores do not count."""
-        blocked, elapsed = self.seen.one("CheckpointBlockedTime", *FLEET), self.seen.one("ElapsedTime", *FLEET)
-        if blocked is None or elapsed is None or not elapsed.total:
+        blocked = self.in_training(self.seen.one("CheckpointBlockedTime", *FLEET))
+        elapsed = sum(value for _, value in self.in_training(self.seen.one("ElapsedTime", *FLEET)))
+        if not blocked or not elapsed:
             return None
         restored = {moment for each in self.seen.all("RestoreTime", *FLEET) for moment, _ in each.points}
-        return sum(value for moment, value in blocked.points if moment not in restored) / elapsed.total
+        return sum(value for moment, value in blocked if moment not in restored) / elapsed
 
     # -- storage
 
     @cached_property
     def on_lustre(self) -> bool:
         """Whether training reads from Lustre."""
-        if self.expected is not None:
+        if self.expected is not None and self.expected.hot:
             return self.expected.hot == "lustre"
         return bool(self.seen.all("AWS/FSx DataReadBytes"))
 
@@ -257,7 +285,8 @@ class Look:
         name = "AWS/FSx DataReadBytes"
         most = self.in_steady(self.seen.one(name, FILE_SYSTEM, statistic="Maximum"))
         mean = self.in_steady(self.seen.one(name, FILE_SYSTEM, statistic="Average"))
-        if most and mean and sum(mean) > 0:
+        # A sample is of a target and a minute: over longer periods the highest one may be a busy minute of all.
+        if most and mean and sum(mean) > 0 and self.seen.period_s <= MINUTE_S:
             return (sum(most) / len(most)) / (sum(mean) / len(mean))
         targets = [self.rate(each) or 0.0 for each in self.seen.all("AWS/FSx DiskReadBytes", FILE_SYSTEM, TARGET)]
         return max(targets) / statistics.fmean(targets) if len(targets) > 1 and sum(targets) > 0 else None
@@ -312,6 +341,13 @@ class Look:
         return borders.RPC_QUICK_MS[kind]
 
     @cached_property
+    def cached(self) -> float | None:
+        """Times the bytes from storage that programs read, the rest out of the page cache; at most 1,000."""
+        programs = self.rate(self.seen.one("ApplicationReadBytes", *FLEET))
+        storage = self.rate(self.seen.one("StorageReadBytes", *FLEET))
+        return programs / max(storage, programs / 1000) if programs and storage is not None else None
+
+    @cached_property
     def throttled(self) -> tuple[float, str] | None:
         """Share of requests that S3 answered with an error of its own, and who counted them; None where nobody did.
 
@@ -348,8 +384,9 @@ class Look:
     # -- gain and evidence
 
     def gain(self, share: float | None) -> dict[str, float | None]:
-        """Return what a finding says that it wins, from the share of the time of all GPUs."""
+        """Return what a finding says that it wins, from the share of the time of all GPUs; none is more than all."""
         expected = self.expected
+        share = None if share is None else min(max(share, 0.0), 1.0)
         gpus = expected.accelerators if expected else None
         price = expected.gpu_usd_per_hour if expected else None
         return {
@@ -396,16 +433,3 @@ def percent(name: str, share: float, limit: float | None = None, against: str = 
         unit="%",
         against="" if limit is None else against,
     )
-
-
-def outliers(values: Mapping[tuple[str, str], float] | Mapping[str, float]) -> dict[object, float]:
-    """Return the robust z-score of each value: 0.6745 x (value - median) / MAD; empty for fewer than three.
-
-    The MAD is at least 1 % of the median and never 0, so that values that hardly differ make no outliers.
-    """
-    if len(values) < 3:
-        return {}
-    middle = statistics.median(values.values())
-    spread = statistics.median(abs(value - middle) for value in values.values())
-    spread = max(spread, abs(middle) * 0.01, 1e-9)
-    return {name: 0.6745 * (value - middle) / spread for name, value in values.items()}

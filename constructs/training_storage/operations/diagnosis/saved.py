@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -14,6 +13,10 @@ from training_storage.planner.expectations import Expectations
 
 FORMAT: Final = "training-storage-observation"
 VERSION: Final = 1
+LARGEST: Final = 2.0**360
+"""Magnitude of the largest value that CloudWatch takes (CloudWatch API reference, MetricDatum)."""
+LATEST_S: Final = 32_503_680_000.0
+"""The year 3000: what is later is not in seconds."""
 _STATISTICS: Final = ("Sum", "Average", "Maximum", "Minimum")
 
 
@@ -75,8 +78,9 @@ def from_dict(given: Mapping[str, Any]) -> Observation:
         workload = str(given["workload"])
         where = "since, until and period_s"
         since, until, period_s = (_number(given[name]) for name in ("since", "until", "period_s"))
-        if period_s <= 0 or until < since:
-            raise ValueError("a period is longer than 0 s, and the end is not before the begin")  # noqa: TRY301 - one way out
+        if period_s <= 0 or not 0 <= since <= until <= LATEST_S:
+            wrong = "a period is longer than 0 s, times are seconds since 1970, and the end is not before the begin"
+            raise ValueError(wrong)  # noqa: TRY301 - one way out
         where = "expected"
         expected = None if given.get("expected") is None else read_expected(given["expected"])
         where = "facts"
@@ -87,7 +91,7 @@ def from_dict(given: Mapping[str, Any]) -> Observation:
         for number, each in enumerate(given["series"]):
             where = f"series[{number}]"
             series.append(_series(each))
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         said = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise ValidationError(
             Problem(
@@ -130,25 +134,36 @@ def read_expected(given: Mapping[str, Any]) -> Expectations:
         )
         if value is not None and (not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds)):
             raise TypeError(f"{name} is {value!r}")
+        if isinstance(value, int | float) and not 0 <= value <= LARGEST:
+            raise TypeError(f"{name} is {value!r}, which is no size or rate")
+    if not all(isinstance(each, str) for each in (expected.paths or {}).values()):
+        raise TypeError(f"paths is {expected.paths!r}")
     return expected
 
 
 def _facts(given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return facts whose shape the rules can rely on."""
+    """Return facts whose shape the rules can rely on: lists of texts where they join, texts where they name."""
     facts = dict(given)
     for name in ("associations", "tasks"):
-        if name in facts and not all(isinstance(each, dict) for each in facts[name]):
+        if not all(isinstance(each, dict) for each in facts.get(name, ())):
             raise TypeError(f"{name} is no list of objects")
     for name in ("bucket_notification", "file_system"):
-        if name in facts and not isinstance(facts[name], dict):
+        if not isinstance(facts.get(name, {}), dict):
             raise TypeError(f"{name} is no object")
-    notified = facts.get("bucket_notification", {})
-    if not all(isinstance(each, dict) for each in notified.values()):
-        raise TypeError("bucket_notification has no object for each bucket")
+    for each in facts.get("bucket_notification", {}).values():
+        if not isinstance(each, dict) or not _texts(each.get("ids")):
+            raise TypeError("bucket_notification has no object for each bucket, or no list of ids in one")
     for each in facts.get("associations", ()):
-        if not all(isinstance(each.get(way) or [], list) for way in ("import", "export")):
-            raise TypeError("import and export of an association are lists")
+        if not all(_texts(each.get(way)) for way in ("import", "export")):
+            raise TypeError("import and export of an association are lists of events")
+        for name in ("id", "path", "source", "bucket", "lifecycle", "message"):
+            if not isinstance(each.get(name, ""), str):
+                raise TypeError(f"{name} of an association is {each[name]!r}")
     return facts
+
+
+def _texts(given: Any) -> bool:
+    return given is None or (isinstance(given, list) and all(isinstance(each, str) for each in given))
 
 
 def _series(given: Mapping[str, Any]) -> Series:
@@ -167,6 +182,6 @@ def _series(given: Mapping[str, Any]) -> Series:
 
 
 def _number(given: Any) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
-        raise TypeError(f"{given!r} is no finite number")
+    if isinstance(given, bool) or not isinstance(given, int | float) or not abs(given) <= LARGEST:
+        raise TypeError(f"{str(given)[:40]} is no finite number that a metric can have")
     return float(given)

@@ -16,7 +16,7 @@ from training_storage.operations.diagnosis.finding import (
     confidence,
     strength,
 )
-from training_storage.operations.diagnosis.look import percent
+from training_storage.operations.diagnosis.look import MINUTE_S, percent
 
 if TYPE_CHECKING:
     from training_storage.operations.diagnosis.look import Look
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 _SMALL_MB = 4.0
 """Bytes an open below which files are small: a read of a larger one takes longer than its open, on every storage."""
 _GIB = float(1 << 30)
+_FREE = "AWS/FSx FreeDataStorageCapacity"
 
 
 def small_files(look: Look) -> Finding | None:
@@ -137,9 +138,19 @@ def storage_target_full(look: Look) -> Finding | None:
     )
 
 
-def _free(look: Look, statistic: str) -> float | None:
-    series = look.seen.one("AWS/FSx FreeDataStorageCapacity", FILE_SYSTEM, statistic=statistic)
+def _last(look: Look, statistic: str) -> float | None:
+    series = look.seen.one(_FREE, FILE_SYSTEM, statistic=statistic)
     return series.values[-1] if series is not None and series.points else None
+
+
+def _free(look: Look, statistic: str) -> float | None:
+    """Return what is free at the end: of the whole (``Sum``), or of the fullest target (``Minimum``)."""
+    last = _last(look, statistic)
+    if last is None or statistic != "Sum":
+        return last
+    # A sample a target and minute: a sum over a longer period has each target several times, and now and then one less.
+    mean, targets = _last(look, "Average"), _targets(look)
+    return mean * targets if mean is not None and targets else last / max(1.0, look.seen.period_s / MINUTE_S)
 
 
 def _capacity(look: Look) -> float | None:
@@ -149,11 +160,15 @@ def _capacity(look: Look) -> float | None:
 
 
 def _targets(look: Look) -> int | None:
-    named = {each.dimensions[TARGET] for each in look.seen.all("AWS/FSx FreeDataStorageCapacity", FILE_SYSTEM, TARGET)}
+    named = {each.dimensions[TARGET] for each in look.seen.all(_FREE, FILE_SYSTEM, TARGET)}
     if named:
         return len(named)
-    total, mean = _free(look, "Sum"), _free(look, "Average")
-    return round(total / mean) if total and mean else None
+    sums, means = (
+        dict(series.points) if series is not None else {}
+        for series in (look.seen.one(_FREE, FILE_SYSTEM, statistic=each) for each in ("Sum", "Average"))
+    )
+    samples = max((total / means[moment] for moment, total in sums.items() if means.get(moment)), default=0.0)
+    return round(samples / max(1.0, look.seen.period_s / MINUTE_S)) or None
 
 
 RULES = (

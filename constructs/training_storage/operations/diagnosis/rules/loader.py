@@ -29,10 +29,12 @@ def _storage_is_free(look: Look, share: float) -> bool:
 
 def preprocessing(look: Look) -> Finding | None:
     """GPUs wait, storage has more to give and answers quickly, or the CPUs are busy."""
-    if not look.waits or (look.storage_share is None and look.rpc_ms is None):
+    memory = look.cached is not None and look.cached >= borders.PAGE_CACHE
+    if not look.waits or (look.storage_share is None and look.rpc_ms is None and not memory):
         return None
     busy = look.cpu is not None and look.cpu >= borders.CPU_BUSY
-    quick = look.rpc_ms is not None and look.rpc_ms <= look.rpc_quick_ms
+    # What the page cache answers is as quick as memory.
+    quick = memory or (look.rpc_ms is not None and look.rpc_ms <= look.rpc_quick_ms)
     # Busy CPUs tell by themselves; where they are not, storage has to be far from its limits and quick.
     if not _storage_is_free(look, borders.LIMIT if busy else borders.FAR) or not (busy or quick):
         return None
@@ -45,6 +47,12 @@ def preprocessing(look: Look) -> Finding | None:
         evidence.append(_rpc(look))
     strengths = [strength(look.wait or 0.0, borders.WAIT, borders.WAIT_PLAIN)]
     either = [strength(look.cpu or 0.0, borders.CPU_BUSY, borders.CPU_PLAIN)]
+    if memory:
+        either.append(strength(look.cached or 0.0, borders.PAGE_CACHE, 4 * borders.PAGE_CACHE))
+        evidence.append(
+            Evidence(name="read by programs, times what came from storage", observed=look.cached or 0.0,
+                     expected=borders.PAGE_CACHE, against="border")
+        )  # fmt: skip
     if look.rpc_ms is not None:
         either.append(strength(look.rpc_ms, look.rpc_quick_ms, look.rpc_quick_ms / 4))
     strengths.append(max(either))
@@ -127,7 +135,7 @@ def first_epoch(look: Look) -> Finding | None:
     waited, elapsed = look.seen.one("DataWaitTime", *FLEET), look.seen.one("ElapsedTime", *FLEET)
     if waited is None or elapsed is None or not look.epochs or not elapsed.total:
         return None
-    wholes = dict(elapsed.points)
+    wholes = dict(look.in_training(elapsed))
     first: list[tuple[float, float]] = []
     later: list[tuple[float, float]] = []
     for moment, value in waited.points:
@@ -143,7 +151,7 @@ def first_epoch(look: Look) -> Finding | None:
     if after is None and (loaded is None or loaded < _LEAST_LAZY):
         return None
     won = share - (after or 0.0)
-    part = sum(each[1] for each in first) / elapsed.total
+    part = sum(each[1] for each in first) / sum(wholes.values())
     evidence = [percent("GPUs wait for data in the first epoch", share, borders.WAIT, "border")]
     if after is not None:
         evidence.append(percent("later", after))
@@ -183,8 +191,8 @@ RULES = (
         id="preprocessing",
         kind=BOTTLENECK,
         condition="ranks wait as above, and either CPUs of the median node are 80 % busy or more while no storage is "
-        "at its limit, or requests are answered quickly (10 ms on Lustre, 30 ms on S3 Files, 50 ms on S3) while no "
-        "storage is used to 60 % of a limit that is known",
+        "at its limit, or requests are answered quickly (10 ms on Lustre, 30 ms on S3 Files, 50 ms on S3; or the "
+        "page cache gives 4 of 5 bytes) while no storage is used to 60 % of a limit that is known",
         step="more loader workers; less work a sample where the CPUs are busy",
         needs=("DataWaitTime", "ElapsedTime", "cpu_usage_active", "StorageRpcWaitTime"),
         check=preprocessing,

@@ -26,9 +26,9 @@ def page_cache_only(look: Look) -> Finding | None:
     """Programs read many times what came from storage: their rate is that of memory."""
     programs = look.rate(look.seen.one("ApplicationReadBytes", *FLEET))
     storage = look.rate(look.seen.one("StorageReadBytes", *FLEET))
-    if programs is None or storage is None or programs < _LEAST_MB_PER_S * 1e6:
+    times = look.cached
+    if programs is None or storage is None or times is None or programs < _LEAST_MB_PER_S * 1e6:
         return None
-    times = programs / max(storage, programs / 1000)
     if times < borders.PAGE_CACHE:
         return None
     limit = look.expected.node_limit_mb_per_s if look.expected else None

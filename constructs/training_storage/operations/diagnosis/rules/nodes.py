@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter
-from typing import TYPE_CHECKING, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from training_storage.node.metrics.model import INSTANCE, NODE, RANK, RANK_NAME, RUN
+from training_storage.node.metrics.model import INSTANCE, NODE, RANK, RUN
 from training_storage.operations.diagnosis import borders
 from training_storage.operations.diagnosis.finding import (
     BOTTLENECK,
@@ -17,68 +18,56 @@ from training_storage.operations.diagnosis.finding import (
     confidence,
     strength,
 )
-from training_storage.operations.diagnosis.look import outliers, percent
+from training_storage.operations.diagnosis.look import percent
+from training_storage.operations.diagnosis.outliers import Place, outliers, slow_ranks
 
 if TYPE_CHECKING:
     from training_storage.operations.diagnosis.look import Look
 
-_MOST = 0.2
-"""Share of ranks that may be outliers; where more are, it is no single node."""
 _SLOWER = 0.1
 """Share by which a step is longer than the median one, from which a node computes slowly."""
 _SHOWN = 3
 
-_Place = tuple[str, str]
 
-
-def _waiting_ranks(look: Look) -> tuple[dict[_Place, float], dict[_Place, float]]:
+def _waiting_ranks(look: Look) -> tuple[dict[Place, float], dict[Place, float]]:
     """Return the ranks that wait for data far longer than the median one: their scores, and every rank's share."""
     shares = look.ranks or look.nodes_waiting
-    if len(shares) < 3:
-        return {}, shares
-    middle = statistics.median(shares.values())
-    scores = cast("dict[_Place, float]", outliers(shares))
-    slow = {
-        place: score
-        for place, score in scores.items()
-        if score >= borders.OUTLIER and shares[place] - middle >= borders.WAIT
-    }
-    return (slow if len(slow) <= max(1.0, _MOST * len(shares)) else _one_node(slow, shares)), shares
+    return slow_ranks(shares), shares
 
 
-def _one_node(slow: dict[_Place, float], shares: dict[_Place, float]) -> dict[_Place, float]:
-    """Return them all the same where they are the ranks of one node of three or more."""
-    nodes = {node for node, _ in slow}
-    return slow if len(nodes) == 1 and len({node for node, _ in shares}) >= 3 else {}
-
-
-def _whole_node(slow: dict[_Place, float], shares: dict[_Place, float]) -> str:
-    """Return the node most of whose ranks are slow; empty where single ranks are."""
+def _whole_nodes(slow: dict[Place, float], shares: dict[Place, float]) -> tuple[str, ...]:
+    """Return the nodes most of whose ranks are slow, the slowest first; empty where single ranks are."""
     counts, wholes = Counter(node for node, _ in slow), Counter(node for node, _ in shares)
-    node, count = counts.most_common(1)[0]
-    return node if len(counts) == 1 and count * 2 > wholes[node] and len(wholes) > 1 else ""
+    nodes = [node for node, count in counts.items() if count * 2 > wholes[node]]
+    if len(wholes) < 2 or 2 * sum(counts[node] for node in nodes) <= len(slow):
+        return ()
+    worst = {node: max(shares[place] for place in slow if place[0] == node) for node in nodes}
+    return tuple(sorted(nodes, key=lambda node: (-worst[node], node)))
 
 
 def slow_node(look: Look) -> Finding | None:
-    """One node waits for data longer than the others, or computes more slowly."""
+    """A node waits for data longer than the others, or computes more slowly."""
     slow, shares = _waiting_ranks(look)
     if slow:
-        node = _whole_node(slow, shares)
-        return _slow(look, "slow-node", slow, shares, node) if node else None
+        nodes = _whole_nodes(slow, shares)
+        return _slow(look, "slow-node", slow, shares, nodes) if nodes else None
     return _slow_steps(look)
 
 
 def slow_rank(look: Look) -> Finding | None:
     """Single ranks wait for data longer than the others, also on their own node."""
     slow, shares = _waiting_ranks(look)
-    if not slow or _whole_node(slow, shares):
+    if not slow or _whole_nodes(slow, shares):
         return None
-    return _slow(look, "slow-rank", slow, shares, "")
+    return _slow(look, "slow-rank", slow, shares, ())
 
 
-def _slow(look: Look, rule: str, slow: dict[_Place, float], shares: dict[_Place, float], node: str) -> Finding:
+def _slow(
+    look: Look, rule: str, slow: dict[Place, float], shares: dict[Place, float], nodes: tuple[str, ...]
+) -> Finding:
     middle = statistics.median(shares.values())
-    worst = max(slow, key=lambda place: shares[place])
+    node = nodes[0] if nodes else ""
+    worst = max((place for place in slow if not node or place[0] == node), key=lambda place: shares[place])
     won = statistics.fmean(shares[place] for place in slow) - middle
     evidence = [
         percent("waits for data", shares[worst], middle, "others"),
@@ -103,15 +92,16 @@ def _slow(look: Look, rule: str, slow: dict[_Place, float], shares: dict[_Place,
         )
     if node:
         why = "requests of its own to storage take longer" if storage else "its own loader or network is slow"
-        title = f"one node is slow, and all wait for it: {node}; {why}"
+        many = f"{len(nodes)} nodes are slow, and all wait for them: {_named(nodes)}"
+        title = f"{many if len(nodes) > 1 else f'one node is slow, and all wait for it: {node}'}; {why}"
         step = (
-            f"replace the node: `aws autoscaling terminate-instance-in-auto-scaling-group --instance-id {node} "
+            f"replace {'each, the slowest first' if len(nodes) > 1 else 'the node'}: "
+            f"`aws autoscaling terminate-instance-in-auto-scaling-group --instance-id {node} "
             "--no-should-decrement-desired-capacity` (save first)"
         )
     else:
         names = [f"rank {rank} on {where}" for where, rank in sorted(slow, key=lambda each: -slow[each])]
-        shown = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
-        title = f"single ranks wait for data, and all others for them: {shown}"
+        title = f"single ranks wait for data, and all others for them: {_named(names)}"
         step = (
             f"look at the data of {names[0]}: its shard is larger, slower to decode or lies apart; give every rank the "
             "same bytes (shuffle shards each epoch, `DistributedSampler(drop_last=True)`), and the same loader workers"
@@ -130,16 +120,18 @@ def _slow(look: Look, rule: str, slow: dict[_Place, float], shares: dict[_Place,
     )
 
 
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
 def _slow_steps(look: Look) -> Finding | None:
     """A node whose ranks take longer for a step although no rank waits longer: it computes slowly."""
     found: dict[str, list[float]] = {}
-    runs = {each.dimensions[RUN]: each.points[-1][0] for each in look.seen.all("StepTime", *RANK) if each.points}
-    newest = max(runs, key=lambda run: runs[run], default="")
     for each in look.seen.all("StepTime", *RANK):
-        if each.dimensions[RUN] == newest and each.dimensions.get(RANK_NAME) is not None and each.mean is not None:
+        if each.dimensions[RUN] == look.newest_run and each.mean is not None:
             found.setdefault(each.dimensions[INSTANCE], []).append(each.mean)
     steps = {node: statistics.fmean(values) for node, values in found.items()}
-    scores = cast("dict[str, float]", outliers(steps))
+    scores = outliers(steps)
     if not scores:
         return None
     worst, middle = max(scores, key=lambda node: scores[node]), statistics.median(steps.values())
@@ -177,10 +169,9 @@ def mounts_missing(look: Look) -> Finding | None:
     lacking = sorted(node for node, count in last.items() if count > 0)
     if not lacking:
         return None
-    shown = ", ".join(lacking[:_SHOWN]) + (f" and {len(lacking) - _SHOWN} more" if len(lacking) > _SHOWN else "")
     return Finding(
         id="mounts-missing",
-        title=f"mounts of the plan are not there on {shown}",
+        title=f"mounts of the plan are not there on {_named(lacking)}",
         kind=STOP,
         confidence=confidence([1.0], [True]),
         evidence=(
@@ -200,7 +191,7 @@ RULES = (
     Rule(
         id="slow-node",
         kind=BOTTLENECK,
-        condition="most ranks of one node wait for data with a robust z-score (by the median and MAD of all ranks) of "
+        condition="most ranks of a node wait for data with a robust z-score (by the median and MAD of all ranks) of "
         "3.5 or more and 5 points longer than the median rank; or its steps take 10 % longer than the median node's "
         "with such a score, while it waits no longer for data",
         step="replace the node",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from training_storage.node.metrics.model import FLEET
 from training_storage.operations.diagnosis import borders
 from training_storage.operations.diagnosis.finding import BOTTLENECK, Evidence, Finding, Rule, confidence, strength
-from training_storage.operations.diagnosis.look import percent
+from training_storage.operations.diagnosis.look import MINUTE_S, percent
 from training_storage.units import format_seconds
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def checkpoint_write_path(look: Look) -> Finding | None:
     saved = look.seen.one("CheckpointSaveTime", *FLEET)
     if blocked is None or saved is None or not saved.points or blocked < borders.SAVES:
         return None
-    took = statistics.median(saved.values)
+    took = statistics.median(dict(look.in_training(saved)).values() or saved.values)
     planned = expected.checkpoint_save_s if expected else None
     allowed = expected.max_write_s if expected else None
     slow = (planned is not None and took > planned * borders.SAVE_SLOWER) or (allowed is not None and took > allowed)
@@ -97,11 +97,15 @@ def _gpu(look: Look) -> tuple[float | None, float | None]:
 
 def _write_rate(look: Look, took: float) -> float | None:
     """Return what the fleet wrote by the second of a save, MB/s."""
-    size = look.seen.one("CheckpointSaveBytes", *FLEET)
-    if size is not None and size.points and took > 0:
-        return statistics.median(size.values) / took / 1e6
+    expected = look.expected
+    often = expected.checkpoint_interval_s if expected else None
+    if look.seen.period_s > max(MINUTE_S, often or 0.0):
+        return None  # a period has the bytes of several saves, nobody knows of how many
+    size = look.in_training(look.seen.one("CheckpointSaveBytes", *FLEET))
+    if size and took > 0:
+        return statistics.median(value for _, value in size) / took / 1e6
     written = look.seen.one("StorageWriteBytes", *FLEET, statistic="Sum")
-    if written is None or took <= 0:
+    if written is None or took <= 0 or look.seen.period_s > MINUTE_S:
         return None
     values = [value for moment, value in written.points if moment in look.save_moments]
     return statistics.median(values) / min(took, look.seen.period_s) / 1e6 if values else None
@@ -126,7 +130,7 @@ def restore_slow(look: Look) -> Finding | None:
     ]
     if allowed is not None:
         evidence.append(Evidence(name="a restore may take", observed=allowed, unit="s"))
-    excess = took - (planned or allowed or 0.0)
+    excess = took - min(each for each in (planned, allowed) if each is not None)
     return Finding(
         id="restore-slow",
         title=f"a restart waits {format_seconds(took)} for its checkpoint",

@@ -266,7 +266,7 @@ RULES = (
     Rule(
         id="storage-throughput",
         kind=BOTTLENECK,
-        condition="the median rank waits for data 5 % or more of its time, its loader's queue is empty for 30 % of the "
+        condition="the median rank waits for data 5 % or more of its time, its loader's queue is empty for 10 % of the "
         "batches or more, and the median node reads 85 % or more of what one can, or the fleet of what the storage "
         "gives (85 % of `supply_mb_per_s`, or file servers 85 % busy in the mean)",
         step="more throughput of what is at its limit: node, file system, S3 or S3 Express",
