@@ -46,7 +46,11 @@ class Checkpoint:
     def __enter__(self) -> Checkpoint:
         try:
             self._enter()
-        except Exception as error:
+        except BaseException as error:
+            # Whatever a signal raises here: nothing ends a block that did not begin.
+            self._forget()
+            if not isinstance(error, Exception):
+                raise
             quiet.warn("checkpoint", "a checkpoint is not measured: %r", error)
         return self
 
@@ -57,6 +61,8 @@ class Checkpoint:
             self._exit(whole=kind is None)
         except Exception as own:
             quiet.warn("checkpoint", "a checkpoint is not measured: %r", own)
+        finally:
+            self._forget()
 
     def _enter(self) -> None:
         recorder = self._recorder
@@ -96,6 +102,7 @@ class Checkpoint:
                 loop.exclude(taken)
             recorder.exclude_free(self.thread, taken)
             if self._alone:
+                self._alone = False
                 recorder.active(now, -1)
             if whole:
                 cell = recorder.cell
@@ -103,6 +110,17 @@ class Checkpoint:
                 size = self._size()
                 if size is not None and self._kind == "save":
                     cell.save_bytes = (cell.save_bytes or 0) + size
+
+    def _forget(self) -> None:
+        """Leave nothing behind: later saves of this thread would seem to be parts of this one."""
+        recorder = self._recorder
+        if recorder.checkpoints.get(self.thread) is self or self._alone:
+            with recorder.lock:
+                if recorder.checkpoints.get(self.thread) is self:
+                    del recorder.checkpoints[self.thread]
+                if self._alone:
+                    self._alone = False
+                    recorder.active(recorder.clock(), -1)
 
     def split(self, now: int) -> None:
         """An interval ends, or the checkpoint; with the lock held.
