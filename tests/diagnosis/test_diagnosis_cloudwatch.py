@@ -13,6 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.exceptions import (
+    ClientError,
+    EndpointConnectionError,
+    PartialCredentialsError,
+    TokenRetrievalError,
+    UnauthorizedSSOTokenError,
+)
 
 from tests.diagnosis.causes import CAUSES
 from tests.diagnosis.test_status import Cloud
@@ -26,6 +33,7 @@ from training_storage.operations.diagnosis.diagnose import UNKNOWN, diagnose
 from training_storage.operations.diagnosis.folding import Sample, end_of_period, fold
 from training_storage.operations.diagnosis.from_cloudwatch import BATCH, DATAPOINTS, observe, period_of
 from training_storage.operations.diagnosis.observation import Observation
+from training_storage.operations.questions import Unanswered, ask
 
 
 def metric_of(sample: Sample) -> tuple[str, dict[str, Any]]:
@@ -208,6 +216,29 @@ def test_whom_aws_does_not_know_learns_that_at_once(tmp_path: Path) -> None:
     cloud.refused = {"cloudformation": {"*": "ExpiredToken"}}
     with pytest.raises(AwsError, match="sign in again"):
         cloud.observe()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        *(
+            ClientError({"Error": {"Code": code, "Message": "no"}}, "DescribeStacks")
+            for code in ("RequestExpired", "RequestTimeTooSkewed", "InvalidAccessKeyId", "IncompleteSignature")
+        ),
+        UnauthorizedSSOTokenError(),
+        TokenRetrievalError(provider="sso", error_msg="Token has expired and refresh failed"),
+        PartialCredentialsError(provider="env", cred_var="AWS_SECRET_ACCESS_KEY"),
+    ],
+    ids=lambda error: error.response["Error"]["Code"] if isinstance(error, ClientError) else type(error).__name__,
+)
+def test_a_sign_in_that_has_ended_and_a_clock_that_is_wrong_are_no_answer(error: Exception) -> None:
+    def question() -> None:
+        raise error
+
+    with pytest.raises(AwsError):
+        ask("cloudformation:DescribeStacks", question)
+    with pytest.raises(Unanswered):
+        ask("cloudformation:DescribeStacks", lambda: (_ for _ in ()).throw(EndpointConnectionError(endpoint_url="x")))
 
 
 def test_a_garbled_parameter_is_not_known(tmp_path: Path) -> None:

@@ -195,7 +195,11 @@ def test_the_command_on_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     path.write_text("nothing\nof ours\n", encoding="utf-8")
     assert main(["diagnose", "--file", str(path)]) == 2
     # A long path may break the line.
-    assert "no line is a record of ours (2 lines are something else)" in " ".join(capsys.readouterr().err.split())
+    said = " ".join(capsys.readouterr().err.split())
+    assert f"{path}: 1 problem no line is a record of ours (of 2)" in said
+    path.write_text("", encoding="utf-8")
+    assert main(["diagnose", "--file", str(path)]) == 2
+    assert f"{path}: 1 problem is empty" in " ".join(capsys.readouterr().err.split())
     for wrong in (
         ["diagnose"],
         ["diagnose", "--file", str(tmp_path / "none")],

@@ -144,6 +144,17 @@ def test_two_slow_nodes_of_many_are_nodes_and_no_single_ranks() -> None:
     assert "slow-rank" not in [each.id for each in verdict.also]
 
 
+def test_a_node_that_was_replaced_lacks_no_mount() -> None:
+    of = World(nodes=3, periods=24, missing_mounts=1)
+    gone = [
+        each
+        for each in of.samples()
+        if not (each.dimensions.get("InstanceId") == f"i-{0:017x}" and each.moment > START + 300)
+    ]
+    assert diagnose(seen(gone, of, 24)).verdict == NOT_STORAGE
+    assert diagnose(seen(of.samples(), of, 24)).verdict == "mounts-missing"
+
+
 # -- what the queue of the loader says
 
 

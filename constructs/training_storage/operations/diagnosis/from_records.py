@@ -89,7 +89,7 @@ def observe_records(read: Records, *, workload: str | None = None, expected: Exp
     if not read.samples:
         raise ValidationError(
             Problem(
-                what=f"no line is a record of ours ({read.skipped:,} lines are something else)",
+                what=f"no line is a record of ours (of {read.skipped:,})" if read.skipped else "is empty",
                 allowed="an observation, which diagnose NAME --save wrote, or lines that telemetry wrote with "
                 "TRAINING_STORAGE_METRICS=file:PATH or stdout",
             )

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 _SLOWER = 0.1
 """Share by which a step is longer than the median one, from which a node computes slowly."""
 _SHOWN = 3
+_GONE_S = 600.0
+"""Time after the last word of a node, while others report, from which it is gone."""
 
 
 def _waiting_ranks(look: Look) -> tuple[dict[Place, float], dict[Place, float]]:
@@ -165,7 +167,10 @@ def _slow_steps(look: Look) -> Finding | None:
 
 def mounts_missing(look: Look) -> Finding | None:
     """Nodes lack mounts of the plan."""
-    last = {each.dimensions[INSTANCE]: each.values[-1] for each in look.seen.all("MountsMissing", *NODE) if each.points}
+    told = [each for each in look.seen.all("MountsMissing", *NODE) if each.points]
+    # A node that reports no more has been replaced, or is gone.
+    end = max((each.points[-1][0] for each in told), default=0.0) - max(_GONE_S, look.seen.period_s)
+    last = {each.dimensions[INSTANCE]: each.values[-1] for each in told if each.points[-1][0] >= end}
     lacking = sorted(node for node, count in last.items() if count > 0)
     if not lacking:
         return None
@@ -209,7 +214,7 @@ RULES = (
     Rule(
         id="mounts-missing",
         kind=STOP,
-        condition="a node reports, last, a mount of the plan that it does not have",
+        condition="a node that still reports says, last, that it lacks a mount of the plan",
         step="look at the node's status, replace the node",
         needs=("MountsMissing",),
         check=mounts_missing,
