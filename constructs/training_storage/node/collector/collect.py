@@ -6,6 +6,7 @@ and counted; nothing is kept for later.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import sys
@@ -130,6 +131,8 @@ class Collector:
             for name, value in more.items():
                 node[name] = node.get(name, 0.0) + value
             requests, wait_ms = requests + count, wait_ms + wait
+        # A sum of which one kind's part is not known.
+        node = {name: value for name, value in node.items() if math.isfinite(value)}
         if requests:
             node["StorageRpcWaitTime"] = wait_ms / requests
         node.update(self._network(has_lustre))

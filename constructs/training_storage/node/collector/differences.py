@@ -14,6 +14,9 @@ Moved = dict[str, dict[str, Optional[int]]]
 WHOLE = "(whole)"
 """A counter that says that every line of a device's text could be read: then one that is not listed stood at zero."""
 
+UNREADABLE = "(unreadable)"
+"""Stands among what a device moved by where the device was there and could not be read, now or at the look before."""
+
 MAX_DEVICES = 4096
 """More than any file system has targets; what is above is left out, so that memory stays bounded."""
 
@@ -27,6 +30,7 @@ class Differences:
     def look(self, devices: Devices | None) -> Moved:
         """Return what each counter moved by since the look before, by device.
 
+        A device that could not be read, now or then, makes every sum over all devices unknown, for as long as it lasts.
         A counter that fell (a reset, or a wrap) and one that could be read then and can't be now have None. A device
         that is new has nothing: what it did before it was seen is not of this interval. One that is gone has nothing.
 
@@ -49,6 +53,8 @@ class Differences:
     @staticmethod
     def _moved(before: Counters, now: Counters) -> dict[str, int | None]:
         moved: dict[str, int | None] = {name: None for name in before if name not in now}
+        if not before or not now:
+            moved[UNREADABLE] = None
         following = False  # whether a later line was there at the look before, so that its text went on behind this
         for name in reversed(list(now)):
             start = before.get(name)
@@ -68,5 +74,14 @@ def total(moved: Mapping[str, Mapping[str, int | None]], name: str) -> int | Non
         name: Name of the counter.
     """
     found = [counters[name] for counters in moved.values() if name in counters]
-    known = [each for each in found if each is not None]
-    return sum(known) if found and len(known) == len(found) else None
+    return sum(each or 0 for each in found) if found and not is_unknown(moved, name) else None
+
+
+def is_unknown(moved: Mapping[str, Mapping[str, int | None]], name: str) -> bool:
+    """Return whether a device has moved by something of one counter that nobody knows.
+
+    Args:
+        moved: Differences by device.
+        name: Name of the counter.
+    """
+    return any(UNREADABLE in each or (name in each and each[name] is None) for each in moved.values())

@@ -7,12 +7,13 @@ network before, or was never sent there. Everything that is not of one kind is i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from ..emf import record
 from ..metrics.model import KIND
-from .differences import Moved, total
+from .differences import Moved, is_unknown, total
 
 INTERVAL = "IntervalSeconds"
 
@@ -22,13 +23,15 @@ Values = dict[str, float]
 def lustre_values(moved: Mapping[str, Moved]) -> tuple[Values, Values, tuple[float, float]]:
     """Return values of the kind, those for the node, and requests with their wait in milliseconds.
 
+    What is added up over kinds for the node is no number where this kind's part of it is not known.
+
     Args:
         moved: Differences of ``llite``, ``osc`` and ``mdc``.
     """
     kind = _known(
         StorageReadBytes=total(moved["osc"], "read_bytes.sum"), StorageWriteBytes=total(moved["osc"], "write_bytes.sum")
     )
-    node = _known(ApplicationReadBytes=total(moved["llite"], "read_bytes.sum"), FileOpens=total(moved["llite"], "open"))
+    node = _parts(moved["llite"], ApplicationReadBytes="read_bytes.sum", FileOpens="open")
     requests = wait_ms = 0.0
     for side in ("osc", "mdc"):
         count, wait_us = total(moved[side], "req_waittime"), total(moved[side], "req_waittime.sum")
@@ -45,10 +48,8 @@ def nfs_values(moved: Moved) -> tuple[Values, Values, tuple[float, float]]:
         moved: Their differences.
     """
     kind = _known(StorageReadBytes=total(moved, "read_bytes"), StorageWriteBytes=total(moved, "write_bytes"))
-    node = _known(
-        ApplicationReadBytes=total(moved, "application_read_bytes"),
-        FileOpens=total(moved, "opens"),
-        StorageRequestErrors=total(moved, "errors"),
+    node = _parts(
+        moved, ApplicationReadBytes="application_read_bytes", FileOpens="opens", StorageRequestErrors="errors"
     )
     count, wait_ms = total(moved, "requests"), total(moved, "wait_ms")
     return kind, node, (0.0, 0.0) if count is None or wait_ms is None else (float(count), float(wait_ms))
@@ -104,3 +105,14 @@ def make_records(
 
 def _known(**values: int | None) -> Values:
     return {name: float(value) for name, value in values.items() if value is not None}
+
+
+def _parts(moved: Moved, **names: str) -> Values:
+    found: Values = {}
+    for metric, counter in names.items():
+        value = total(moved, counter)
+        if value is not None:
+            found[metric] = float(value)
+        elif is_unknown(moved, counter):
+            found[metric] = math.nan
+    return found
