@@ -239,3 +239,47 @@ def test_a_name_that_does_not_resolve_is_an_agent_that_is_away() -> None:
     telemetry, clock = recorder("udp://no-such-host.invalid:25888")
     interval(telemetry, clock)
     interval(telemetry, clock)
+
+
+def test_an_agent_by_name_may_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connected socket would send to where it was, for ever and without an error."""
+    agents = [Agent(socket.SOCK_DGRAM), Agent(socket.SOCK_DGRAM)]
+    where, resolve = [agents[0].port], socket.getaddrinfo
+
+    def resolved(host: str, port: int, **given: Any) -> Any:
+        assert host == "agent.test"
+        return resolve("127.0.0.1", where[0], **given)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    telemetry, clock = recorder("udp://agent.test:25888")
+    interval(telemetry, clock)
+    where[0] = agents[1].port
+    interval(telemetry, clock)
+    assert [agents[0].take()["Steps"], agents[0].take()["Steps"]] == [4, 4]
+    monkeypatch.setattr("training_storage.node.telemetry.sinks.RESOLVE_S", 0.0)
+    interval(telemetry, clock)
+    assert agents[1].take()["Steps"] == 4
+    telemetry.close()
+    for agent in agents:
+        agent.go()
+
+
+def test_a_sink_that_hangs_holds_the_end_up_once() -> None:
+    class Hangs:
+        def __init__(self) -> None:
+            self.ended = threading.Event()
+
+        def send(self, record: Any) -> None:
+            self.ended.wait(20)
+
+        def close(self) -> None: ...
+
+    sink = Hangs()
+    telemetry = Telemetry(sink=sink, workload="w", run="r1", rank=0, instance="i-0a1")
+    telemetry.step()
+    telemetry.step()
+    begun = time.monotonic()
+    telemetry.close(timeout_s=0.4)
+    taken = time.monotonic() - begun
+    sink.ended.set()
+    assert 0.3 < taken < 0.75

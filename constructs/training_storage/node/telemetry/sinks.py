@@ -9,6 +9,7 @@ import errno
 import os
 import socket
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -22,6 +23,10 @@ LARGEST = 65_000
 
 _WAIT_S = 1.0
 """Seconds in which a connection or an answer has to come."""
+
+
+RESOLVE_S = 300.0
+"""How long the address of a host that is named holds for datagrams: to one that is gone they go without an error."""
 
 
 class Sink(Protocol):
@@ -94,10 +99,13 @@ class Udp:
     def __init__(self, host: str, port: int) -> None:
         self._address = (host, port)
         self._socket: socket.socket | None = None
+        self._opened_s = 0.0
 
     def send(self, record: Mapping[str, Any]) -> None:
         """Send one datagram."""
         line = encoded(record)
+        if time.monotonic() - self._opened_s >= RESOLVE_S:
+            self.close()
         try:
             try:
                 self._send(line)
@@ -114,6 +122,7 @@ class Udp:
             self._socket = socket.socket(family, kind, protocol)
             self._socket.setblocking(False)
             self._socket.connect(address)
+            self._opened_s = time.monotonic()
         self._socket.send(line)
         refused = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if refused:
