@@ -262,3 +262,13 @@ def test_alarms_of_this_account_may_use_the_topic_and_its_key_and_only_over_tls(
 def test_an_address_that_is_none_is_refused() -> None:
     with pytest.raises(ValidationError, match="not a mail address"):
         AlarmTopic(cdk.Stack(cdk.App(), "Stack"), "Told", emails=["ops"])
+
+
+def test_long_names_and_addresses_leave_a_text_that_cloudwatch_takes() -> None:
+    options: dict[str, Any] = {"workload": "w" * 200, "runbook_url": f"https://example.com/{'x' * 500}"}
+    made = bodies.alarms(alarms_of(**{**WHOLE, **options}))
+    assert {key: wrong for key, each in made.items() if (wrong := bodies.alarm_problems(each))} == {}
+    for id_ in ("metrics-missing", "free-capacity-low"):
+        text = made[f"run-{id_}"]["AlarmDescription"]
+        assert f"{options['runbook_url']}/{id_}.md" in text
+        assert text.endswith(f"training-storage diagnose {'w' * 200}.")

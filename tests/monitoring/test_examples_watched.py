@@ -7,6 +7,7 @@ from typing import Any
 
 import aws_cdk as cdk
 import pytest
+from aws_cdk.assertions import Template
 
 from tests.assemblies import ROOT, example
 from tests.monitoring import bodies
@@ -122,3 +123,13 @@ def test_a_watch_on_links_only_where_there_are_links() -> None:
         "llama3-70b": ["llama3-70b-links"],
         "existing-everything": ["existing-everything-links"],
     }
+
+
+def test_nodes_of_somebody_else_are_not_counted() -> None:
+    """How many come, and when, nobody knows: an alarm on them would stand from the deployment on."""
+    made = plan(load_workload(ROOT / "examples" / "lora-finetune.yaml"))
+    stack = cdk.Stack(cdk.App(), "Stack")
+    make_monitoring(stack, made, data_lake=make_data_lake(stack, "DataLake", made), storage=HotStorage(), fleet=None)
+    ids = set(bodies.alarms(Template.from_stack(stack).to_json()))
+    assert "lora-finetune-gpus-wait-for-data" in ids
+    assert not ids & {"lora-finetune-metrics-missing", "lora-finetune-clients-missing"}

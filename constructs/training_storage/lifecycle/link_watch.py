@@ -122,7 +122,11 @@ class LinkWatch(Construct):
                 "States": {
                     "look": call(
                         "fsx:describeDataRepositoryAssociations",
-                        {"Filters": [{"Name": "file-system-id", "Values": [file_system_id]}]},
+                        {
+                            "Filters": [{"Name": "file-system-id", "Values": [file_system_id]}],
+                            # As many as one answer holds; a file system has eight at most.
+                            "MaxResults": 25,
+                        },
                         ResultSelector={"lifecycles.$": "$.Associations[*].Lifecycle"},
                         Next="judge",
                     ),

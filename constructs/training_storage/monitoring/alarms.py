@@ -141,9 +141,14 @@ class StorageAlarms(Construct):
         told = [topic.topic_arn for topic in topics]
 
         def text(id_: str, title: str, reason: str, look: str, because: str) -> str:
-            page = f"{runbook_url or DOCS}/{id_}.md"
+            page = f"Page: {runbook_url or DOCS}/{id_}.md."
             step = f" Next step: training-storage diagnose {workload}." if workload else ""
-            return f"{title}. {reason} First look: {look} Threshold: {because}. Page: {page}.{step}"
+            said = [f"{title}. ", f"{reason} ", f"First look: {look} ", f"Threshold: {because}. ", page, step]
+            # Of a text that gets too long by its names, what the page says as well goes first.
+            for part in (1, 2, 3):
+                if sum(map(len, said)) > LONGEST_TEXT:
+                    said[part] = ""
+            return "".join(said)
 
         made = {}
         for each, watch, threshold in chosen:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from constructs import Construct
@@ -94,7 +94,11 @@ def make_monitoring(
         "s3_file_system_id": storage.s3_file_system.file_system_id if storage.s3_file_system else None,
         "expected": expected,
     }
-    alarms = StorageAlarms(scope, "Alarms", name=plan.name, links=watch is not None, topics=told, **watched)
+    # How many nodes of somebody else come, and when, nobody knows: none of them is missing.
+    counted = expected if fleet else replace(expected, instance_count=None)
+    alarms = StorageAlarms(
+        scope, "Alarms", name=plan.name, links=watch is not None, topics=told, **{**watched, "expected": counted}
+    )
     buckets = [*storage.directory_buckets, *([storage.shared_cache] if storage.shared_cache else [])]
     dashboard = StorageDashboard(
         scope,
