@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +14,16 @@ from botocore.exceptions import ClientError, NoCredentialsError
 from tests.diagnosis.world import World
 from tests.life.fake_aws import START, FakeAws
 from training_storage.cli import main
+from training_storage.cli.render_status import as_text
 from training_storage.errors import AwsError, RefusedError
 from training_storage.node import places
 from training_storage.node.release.proof import Proof
 from training_storage.operations import aws as operations_aws
+from training_storage.operations.diagnosis.diagnose import diagnose
 from training_storage.operations.status import status
 from training_storage.operations.status_model import Status
 
+ROOT = Path(__file__).resolve().parents[2]
 NAME = "llama"
 TAGS = {"training-storage:workload": NAME}
 GIB = 1 << 30
@@ -250,3 +255,42 @@ def test_without_credentials_it_says_so(
     monkeypatch.setattr(command.cloudformation, "describe_stacks", nobody)
     assert main(["status", NAME]) == 3
     assert "no AWS credentials found" in capsys.readouterr().err
+
+
+def test_a_file_system_that_is_gone_is_broken(cloud: Cloud) -> None:
+    cloud.refused = {"fsx": {"describe_file_systems": "FileSystemNotFound"}}
+    found = cloud.status()
+    assert found.is_broken
+    assert "is gone" in found.part("file system").text
+
+
+def test_without_a_link_that_carries_changes_there_is_no_queue(cloud: Cloud) -> None:
+    cloud.now += 9000  # the last figure is older than an hour
+    assert cloud.status().part("queue").state == "none"
+    cloud.fsx.links[0]["S3"] = {"AutoExportPolicy": {"Events": ["NEW"]}}
+    assert cloud.status().part("queue").state == "unknown"
+
+
+def test_messages_of_aws_stay_on_their_line(cloud: Cloud) -> None:
+    cloud.fsx.links[0] |= {
+        "Lifecycle": "MISCONFIGURED", "FailureDetails": {"Message": "denied\n  BROKEN\x1b[31m [red]now[/red]"},
+    }  # fmt: skip
+    text = as_text(cloud.status())
+    assert "denied BROKEN[31m [red]now[/red]" in text
+    assert "\x1b" not in text
+    assert len(text.splitlines()) == 1 + sum(1 + len(each.lines) for each in cloud.status().parts)
+
+
+def test_the_page_names_every_field_of_both_answers(cloud: Cloud) -> None:
+    page = (ROOT / "docs" / "diagnosis.md").read_text(encoding="utf-8")
+    answer = diagnose(replace(World(), cpu_limit=300.0, notified=False).observation()).to_dict()
+    finding = answer["finding"]
+    for part, fields in (("answer", answer), ("finding", finding), ("evidence", finding["evidence"][0])):
+        (row,) = re.findall(rf"^\| {part} \| (.*?) \|", page, re.MULTILINE)
+        assert re.findall(r"`(\w+)`", row) == list(fields)
+    whole = cloud.status().to_dict()
+    (row,) = re.findall(r"^\| status \| (.*?) \|", page, re.MULTILINE)
+    assert re.findall(r"`(\w+)`", row) == list(whole)
+    for name, part in whole.items():
+        if isinstance(part, dict):
+            assert list(part)[:3] == ["state", "text", "lines"], name

@@ -34,6 +34,11 @@ def as_text(found: Status, *, color: bool = False) -> str:
         mark = f"{_MARKS[each.state]:<{marked}}"
         shown = f"\x1b[{_COLORS[each.state]}m{mark}\x1b[0m" if color else mark
         text = f"not known: {each.text}" if each.state == "unknown" else each.text
-        lines.append(f"  {each.name:<{wide}}  {shown}  {text}")
-        lines += [f"  {'':<{wide}}  {'':<{marked}}  {line}" for line in each.lines]
+        lines.append(f"  {each.name:<{wide}}  {shown}  {_plain(text)}")
+        lines += [f"  {'':<{wide}}  {'':<{marked}}  {_plain(line)}" for line in each.lines]
     return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Return text of AWS or of a node on one line, without what a terminal would act on."""
+    return "".join(each for each in " ".join(text.split()) if each.isprintable())

@@ -144,7 +144,13 @@ def _file_system(aws: Aws, system: str | None, *, now: float, outputs: Mapping[s
             return Part(name="file system", state=NONE, text=f"none; directory buckets {', '.join(buckets)}",
                         data={"directory_buckets": buckets})  # fmt: skip
         return Part(name="file system", state=NONE, text="none")
-    found = deployed_facts.file_system(aws, system)
+    try:
+        found = deployed_facts.file_system(aws, system)
+    except Unanswered as none:
+        if _NO_SYSTEM not in none.why:
+            raise
+        text = f"{system} is gone, and what was on it alone; the hot stack still names it"
+        return Part(name="file system", state=BROKEN, text=text, data={"id": system, "lifecycle": "DELETED"})
     capacity = found["storage_capacity_gib"]
     state = OK if found["lifecycle"] == "AVAILABLE" else BROKEN if found["lifecycle"] in _BAD_SYSTEM else ATTENTION
     text = f"{system} {found['lifecycle']}"
@@ -167,6 +173,7 @@ def _file_system(aws: Aws, system: str | None, *, now: float, outputs: Mapping[s
     return Part(name="file system", state=state, text=text, lines=tuple(lines), data=data)
 
 
+_NO_SYSTEM: Final = "FileSystemNotFound"
 _BAD_SYSTEM: Final = ("FAILED", "MISCONFIGURED", "MISCONFIGURED_UNAVAILABLE")
 
 
@@ -236,6 +243,8 @@ def _queue(aws: Aws, system: str | None, now: float) -> Part:
     ages = dict(zip(("import", "export"), newest(aws, asked, now), strict=True))
     known = {way: age for way, age in ages.items() if age is not None}
     if not known:
+        if not any(each["import"] or each["export"] for each in deployed_facts.associations(aws, system)):
+            return Part(name="queue", state=NONE, text="none: no link carries changes by itself", data={"age_s": ages})
         return Part(name="queue", state=UNKNOWN, text="CloudWatch has no figure of the last hour", data={"age_s": ages})
     text = ", ".join(f"{way} {format_seconds(age)} old" for way, age in known.items())
     state = ATTENTION if max(known.values()) >= _OLD_QUEUE_S else OK
