@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from training_storage.cli.inputs import add_format_argument, file_name, region
 from training_storage.cli.moments import moment
 from training_storage.cli.report import UsageError
+from training_storage.errors import ValidationError
 
 if TYPE_CHECKING:
     import argparse
@@ -117,9 +118,12 @@ def _from_file(arguments: argparse.Namespace, expected: Expectations | None) -> 
             whole = json.loads(text)
         except (ValueError, RecursionError):
             whole = None  # lines, perhaps
-    if whole is None or not is_observation(whole):
-        return observe_records(read_records(text.splitlines()), workload=arguments.name, expected=expected)
-    seen = from_dict(whole)
+    try:
+        if whole is None or not is_observation(whole):
+            return observe_records(read_records(text.splitlines()), workload=arguments.name, expected=expected)
+        seen = from_dict(whole)
+    except ValidationError as error:
+        raise ValidationError(problem.at(arguments.file, problem.line) for problem in error.problems) from error
     if arguments.name is not None and arguments.name != seen.workload:
         raise UsageError(
             f"{arguments.file} is an observation of {seen.workload}, not of {arguments.name}", program=_PROGRAM

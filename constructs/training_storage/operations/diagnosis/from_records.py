@@ -87,9 +87,10 @@ def observe_records(read: Records, *, workload: str | None = None, expected: Exp
         ValidationError: No line is a record, or records are of several workloads and none is named, or of none of it.
     """
     if not read.samples:
+        lines = read.records + read.skipped
         raise ValidationError(
             Problem(
-                what=f"no line is a record of ours (of {read.skipped:,})" if read.skipped else "is empty",
+                what=f"no line is a record of ours (of {lines:,})" if lines else "is empty",
                 allowed="an observation, which diagnose NAME --save wrote, or lines that telemetry wrote with "
                 "TRAINING_STORAGE_METRICS=file:PATH or stdout",
             )
