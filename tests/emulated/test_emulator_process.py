@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shlex
 import shutil
@@ -294,6 +295,38 @@ except Exception as error:
     assert "shrug" in shown.out
     assert "the emulator itself failed 1 times" in shown.err
     assert "The create_snapshot action has not been implemented" in shown.err
+
+
+def test_a_service_that_is_not_emulated_is_said_in_a_line(capfd: pytest.CaptureFixture[str]) -> None:
+    code = """
+import boto3
+try:
+    boto3.client("pricing").get_products(ServiceCode="AmazonFSx")
+except Exception as error:
+    print(error)
+"""
+    assert run_command([sys.executable, "-c", code]) == command.EXIT_EMULATOR_FAILED
+    shown = capfd.readouterr()
+    assert "the emulator failed: nothing in it stands for pricing.us-east-1.amazonaws.com" in shown.out
+    assert "GetProducts: nothing in it stands for pricing.us-east-1.amazonaws.com" in shown.err
+    assert "Traceback" not in shown.err
+
+
+def test_the_log_of_moto_is_not_the_commands(
+    capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    class Talks(command._Child):
+        def start(self, words: object, environment: object) -> subprocess.Popen[bytes]:
+            logging.getLogger("moto.stepfunctions").error("a branch that was not taken")
+            return super().start(words, environment)  # type: ignore[arg-type]  # as it was called
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(command, "_Child", Talks)
+        assert run_command(["true"]) == 0
+    assert not caplog.records
+    assert "branch" not in capfd.readouterr().err
+    logging.getLogger("moto.stepfunctions").error("afterwards")
+    assert [record.message for record in caplog.records] == ["afterwards"]
 
 
 def test_a_signal_reaches_the_command(tmp_path: Path) -> None:

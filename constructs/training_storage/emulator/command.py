@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -145,6 +146,20 @@ def _forwarding(child: _Child) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextmanager
+def _no_log_of_moto() -> Iterator[None]:
+    """Keep the log of moto apart: it calls each branch that a state machine does not take an error."""
+    logger = logging.getLogger("moto")
+    before, nowhere = logger.propagate, logging.NullHandler()
+    logger.addHandler(nowhere)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.propagate = before
+        logger.removeHandler(nowhere)
+
+
 def run_command(command: Sequence[str], *, account: str = DEFAULT_ACCOUNT, region: str = DEFAULT_REGION) -> int:
     """Run one command against an emulator of its own, and return its exit code.
 
@@ -175,7 +190,7 @@ def run_command(command: Sequence[str], *, account: str = DEFAULT_ACCOUNT, regio
         variables = environment(_caller(), url=server.url, region=region, folder=Path(name), files=files)
         child = _Child()
         # nobody here says when FSx has done what it does by itself
-        with _forwarding(child), aws.settling_all(each=_SETTLE_S):
+        with _forwarding(child), _no_log_of_moto(), aws.settling_all(each=_SETTLE_S):
             try:
                 process = child.start(command, variables)
             except FileNotFoundError:

@@ -28,13 +28,18 @@ class _Memory(logging.Handler):
         del self.lines[:-_KEPT_LINES]
 
 
+class _NotEmulatedError(Exception):
+    """A request for a service that nothing here stands for."""
+
+
 class Server:
     """A running server.
 
     Attributes:
         host: Address it listens on.
         port: Port it listens on.
-        failures: One text for each request that ended in an error of the emulator itself, with its traceback.
+        failures: One text for each request that ended in an error of the emulator itself, with its traceback; for a
+            service that is not emulated without one.
     """
 
     def __init__(self) -> None:
@@ -56,7 +61,17 @@ class Server:
             app.config["PROPAGATE_EXCEPTIONS"] = True
             return app
 
-        application = self._recorded(DomainDispatcherApplication(create))
+        dispatcher = DomainDispatcherApplication(create)
+        of_host, patterns = dispatcher.get_backend_for_host, dispatcher.backend_url_patterns
+
+        def backend_of(host: str | None) -> Any:
+            # moto prints advice for its own authors, and fails with an AttributeError
+            if host and "amazonaws.com" in host and not any(known.match(f"http://{host}") for _, known in patterns):
+                raise _NotEmulatedError(f"nothing in it stands for {host}")
+            return of_host(host)
+
+        dispatcher.get_backend_for_host = backend_of  # type: ignore[method-assign]  # of this one object alone
+        application = self._recorded(dispatcher)
         self._server: BaseWSGIServer = make_server(
             self.host, 0, application, threaded=True, request_handler=MotoRequestHandler
         )
@@ -98,9 +113,12 @@ class Server:
 
             try:
                 return list(application(environ, watch))
+            except _NotEmulatedError as error:
+                self.failures.append(f"{_request(environ)}: {error}")
+                return _internal_error(environ, start_response, str(error))
             except Exception as error:
                 self.failures.append(f"{_request(environ)}\n{traceback.format_exc()}")
-                return _internal_error(environ, start_response, error)
+                return _internal_error(environ, start_response, f"{type(error).__name__}: {error}")
 
         return call
 
@@ -110,9 +128,9 @@ def _request(environ: dict[str, Any]) -> str:
     return f"{environ.get('REQUEST_METHOD')} {environ.get('PATH_INFO')} {target}".strip()
 
 
-def _internal_error(environ: dict[str, Any], start_response: Callable[..., Any], error: Exception) -> Iterable[bytes]:
+def _internal_error(environ: dict[str, Any], start_response: Callable[..., Any], error: str) -> Iterable[bytes]:
     # 501, not 500: SDKs retry a 500, and the retry of a create that half worked is how a failure looks like success
-    message = f"the emulator failed: {type(error).__name__}: {error}"
+    message = f"the emulator failed: {error}"
     if environ.get("HTTP_X_AMZ_TARGET") or "json" in environ.get("CONTENT_TYPE", ""):
         import json
 
