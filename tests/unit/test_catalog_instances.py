@@ -307,7 +307,8 @@ class TestNames:
         assert default_catalog().nearest_instance_type(wrong) == near
 
     @pytest.mark.parametrize(
-        ("wrong", "near"), [("eu-west1", "eu-west-1"), ("us-east-11", "us-east-1"), ("mars", None)]
+        ("wrong", "near"),
+        [("eu-west1", "eu-west-1"), ("us-east-11", "us-east-1"), ("us-esat-1", "us-east-1"), ("mars", None)],
     )
     def test_nearest_region(self, wrong: str, near: str | None) -> None:
         assert default_catalog().nearest_region(wrong) == near

@@ -81,5 +81,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     from difflib import get_close_matches  # only when something is wrong
 
     by_lower = {each.lower(): each for each in sorted(known)}
-    found = get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)
-    return by_lower[found[0]] if found else None
+    lower = name.lower()
+    found = get_close_matches(lower, by_lower, n=5, cutoff=0.5)
+    # difflib finds us-esat-1 as near to us-west-1 as to us-east-1
+    swapped = [each for each in found if sorted(each) == sorted(lower)]
+    return by_lower[(swapped or found)[0]] if found else None
