@@ -1032,7 +1032,8 @@ def cloudwatch_agent() -> dict[str, Any]:
             "metrics_collected": {
                 name: {
                     "measurement": measured,
-                    "drop_original_metrics": measured,
+                    # What has no dimension of its own is the node's already; the agent makes no second one of it.
+                    **({} if name == "mem" else {"drop_original_metrics": measured}),
                     "append_dimensions": {"Workload": NAME},
                     **more,
                 }

@@ -89,6 +89,27 @@ def test_the_agent_writes_every_metric_of_the_table_that_is_its_own_and_no_other
     assert written == {name for name, metric in OURS.items() if metric.source == "cloudwatch-agent"}
 
 
+OWN_DIMENSIONS = {
+    "cpu": ("cpu",),
+    "disk": ("device", "fstype", "path"),
+    "diskio": ("name",),
+    "mem": (),
+    "net": ("interface",),
+    "nvidia_gpu": ("arch", "index", "name"),
+}
+
+
+def published(plugin: str, field: str, metrics: dict[str, Any]) -> set[frozenset[str]]:
+    """What the agent sends: the original where it is not dropped, and each aggregate that has fewer dimensions."""
+    given = metrics["metrics_collected"][plugin]
+    original = frozenset((*OWN_DIMENSIONS[plugin], *given["append_dimensions"], *metrics["append_dimensions"]))
+    found = set() if field in given.get("drop_original_metrics", ()) else {original}
+    for each in metrics["aggregation_dimensions"]:
+        if len(each) < len(original) and original.issuperset(each):
+            found.add(frozenset(each))
+    return found
+
+
 def test_the_agent_publishes_the_sets_of_the_table_and_nothing_beside_them() -> None:
     metrics = configuration(NAME)["metrics"]
     sets = tuple(tuple(each) for each in metrics["aggregation_dimensions"])
@@ -96,9 +117,10 @@ def test_the_agent_publishes_the_sets_of_the_table_and_nothing_beside_them() -> 
         if metric.source == "cloudwatch-agent":
             assert (metric.dimensions, metric.namespace) == (sets, metrics["namespace"]), name
     assert metrics["append_dimensions"] == {"InstanceId": "${aws:InstanceId}"}
-    for plugin in metrics["metrics_collected"].values():
+    for name, plugin in metrics["metrics_collected"].items():
         assert plugin["append_dimensions"] == {"Workload": NAME}
-        assert plugin["drop_original_metrics"] == plugin["measurement"]
+        for field in plugin["measurement"]:
+            assert published(name, field, metrics) == {frozenset(each) for each in sets}, name
 
 
 def test_records_are_taken_on_the_node_alone() -> None:

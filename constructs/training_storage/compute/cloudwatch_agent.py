@@ -33,6 +33,10 @@ _PLUGINS: Final[dict[str, dict[str, Any]]] = {
     "nvidia_gpu": {"measurement": ["utilization_gpu", "memory_used"]},
 }
 
+_BARE: Final = frozenset(("mem",))
+"""What has no dimension of its own: its original is that of the node already. The agent makes no aggregate that has as
+many dimensions as the original (``ProcessRollup`` in its output to CloudWatch): dropping it would leave none."""
+
 
 def configuration(workload: str, *, gpus: bool = True) -> dict[str, Any]:
     """Return the configuration.
@@ -46,7 +50,7 @@ def configuration(workload: str, *, gpus: bool = True) -> dict[str, Any]:
             **plugin,
             "append_dimensions": {WORKLOAD: workload},
             # By the names of "measurement", whatever the agent calls them later.
-            "drop_original_metrics": plugin["measurement"],
+            **({} if name in _BARE else {"drop_original_metrics": plugin["measurement"]}),
         }
         for name, plugin in _PLUGINS.items()
         if gpus or name != "nvidia_gpu"
