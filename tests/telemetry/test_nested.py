@@ -141,3 +141,14 @@ def test_a_save_in_an_evaluation_in_a_step_is_taken_out_once(clock: Clock, kept:
 
     assert kept.all("StepTime") == pytest.approx([5] * 6)
     assert kept.all("CheckpointSaveTime") == pytest.approx([3])
+
+
+def test_a_loader_that_is_watched_twice_has_its_own_epochs(clock: Clock, kept: Kept) -> None:
+    telemetry = recorder(clock, kept, interval_s=3600)
+    watched = telemetry.watch(telemetry.watch(Loader(clock, lambda _: 0.1, 3)))
+    for _ in range(3):
+        for _ in watched:
+            clock.pass_s(1)
+    telemetry.flush()
+
+    assert kept.last["Epoch"] == 3

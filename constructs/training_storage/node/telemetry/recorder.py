@@ -207,7 +207,7 @@ class Recorder:
                         other.counts, other.begun_ns, other.resumes = True, 0, False
                         break
                 self.active(now, -1)
-                if whole and loader is not None:
+                if whole and loader is not None and loop.within is None:
                     self._epochs.ends(loader)
                 for outer, away in loop.around if loop.within is None and not loop.counts else ():
                     # Less what has been taken out meanwhile: a save in this loop, or a loop inside it.
