@@ -252,3 +252,20 @@ def test_no_gain_is_negative_or_more_than_the_fleet() -> None:
     assert wrong.primary is not None
     assert wrong.primary.gain_share == 1.0
     assert wrong.primary.gain_usd_per_hour == pytest.approx(expected.gpu_usd_per_hour or 0, rel=0.6)
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_of_two_nodes_one_can_be_slow(ranks: int) -> None:
+    """Neither is the median one: where every rank of one waits and none of the other, it is the node."""
+    verdict = diagnose(World(nodes=2, ranks=ranks, slow_node=1, slow_factor=0.5).observation())
+    assert verdict.verdict == "slow-node"
+    assert verdict.primary is not None
+    assert verdict.primary.title.startswith("one node is slow, and all wait for it: i-00000000000000001")
+    assert diagnose(World(nodes=2, ranks=ranks, cpu_limit=ranks * 125.0).observation()).verdict == "preprocessing"
+
+
+@pytest.mark.parametrize(("latency_ms", "verdict"), [(4.0, "preprocessing"), (60.0, "read-latency")])
+def test_what_is_quick_for_s3_is_slow_for_s3_express(latency_ms: float, verdict: str) -> None:
+    express: dict[str, Any] = {"hot": "express", "file_access": "none", "efa_planned": False, "request_mb": 0.5}
+    of = World(nodes=3, latency_ms=latency_ms, requests=300 * latency_ms / 1000, **express)
+    assert diagnose(of.observation()).verdict == verdict

@@ -27,8 +27,9 @@ FAR: Final = 0.6
 CPU_BUSY: Final = 0.8
 CPU_PLAIN: Final = 0.95
 
-RPC_QUICK_MS: Final = {"lustre": 10.0, "s3-files": 30.0, "s3": 50.0}
-"""Mean wait of a request up to which storage answers quickly: Lustre in less than a millisecond to some. S3 gives
+RPC_QUICK_MS: Final = {"lustre": 10.0, "express": 10.0, "s3-files": 30.0, "s3": 50.0}
+"""Mean wait of a request up to which storage answers quickly: Lustre in less than a millisecond to some, S3 Express One
+Zone in less than ten (S3 user guide, directory buckets), of S3 and S3 Express the wait for the first byte. S3 gives
 the first byte of small objects in 100 to 200 ms (S3 user guide, performance design patterns): that is neither quick nor
 slow here."""
 RPC_SLOW: Final = 3.0

@@ -336,8 +336,9 @@ class Look:
     @cached_property
     def rpc_quick_ms(self) -> float:
         """Wait of a request up to which this kind of storage answers quickly."""
-        access = self.expected.file_access if self.expected else ""
+        access, hot = (self.expected.file_access, self.expected.hot) if self.expected else ("", "")
         kind = "lustre" if self.on_lustre else "s3-files" if access == "s3-files" else "s3"
+        kind = "express" if hot == "express" else kind
         return borders.RPC_QUICK_MS[kind]
 
     @cached_property

@@ -30,11 +30,13 @@ def outliers(values: Mapping[_Name, float]) -> dict[_Name, float]:
 
 
 def slow_ranks(shares: Mapping[Place, float]) -> dict[Place, float]:
-    """Return the ranks that wait far longer than the median one, with their scores; empty where too many do.
+    """Return the ranks that wait far longer than the others, with their scores; empty where too many do.
 
     Args:
         shares: Share of its time that each rank waits.
     """
+    if two := _slower_of_two(shares):
+        return two
     if len(shares) < 3:
         return {}
     middle = statistics.median(shares.values())
@@ -50,6 +52,17 @@ def slow_ranks(shares: Mapping[Place, float]) -> dict[Place, float]:
     return slow if len(nodes) == 1 and len({node for node, _ in shares}) >= 3 else {}
 
 
+def _slower_of_two(shares: Mapping[Place, float]) -> dict[Place, float]:
+    """Return the ranks of one of two nodes, where each of them waits and hardly any of the other does."""
+    nodes = sorted({node for node, _ in shares})
+    if len(nodes) != 2:
+        return {}
+    parts = [{place: share for place, share in shares.items() if place[0] == node} for node in nodes]
+    quick, slow = sorted(parts, key=lambda part: min(part.values()))
+    apart = min(slow.values()) - max(quick.values()) >= borders.WAIT
+    return dict.fromkeys(slow, borders.OUTLIER) if apart and max(quick.values()) < borders.WAIT else {}
+
+
 def whole_wait(shares: Mapping[Place, float]) -> float:
     """Return the share of its time in which the job waits: the median rank's, or that of a large part of the ranks.
 
@@ -58,7 +71,8 @@ def whole_wait(shares: Mapping[Place, float]) -> float:
     Args:
         shares: Share of its time that each rank waits; at least one.
     """
-    middle = statistics.median(shares.values())
-    if len(shares) < 3 or slow_ranks(shares):
+    slow = slow_ranks(shares)
+    middle = statistics.median(share for place, share in shares.items() if place not in slow)
+    if len(shares) < 3 or slow:
         return middle
     return max(middle, sorted(shares.values(), reverse=True)[max(1, int(MOST * len(shares)))])

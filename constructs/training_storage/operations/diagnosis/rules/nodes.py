@@ -67,7 +67,7 @@ def slow_rank(look: Look) -> Finding | None:
 def _slow(
     look: Look, rule: str, slow: dict[Place, float], shares: dict[Place, float], nodes: tuple[str, ...]
 ) -> Finding:
-    middle = statistics.median(shares.values())
+    middle = statistics.median(share for place, share in shares.items() if place not in slow)
     node = nodes[0] if nodes else ""
     worst = max((place for place in slow if not node or place[0] == node), key=lambda place: shares[place])
     won = statistics.fmean(shares[place] for place in slow) - middle
@@ -197,7 +197,8 @@ RULES = (
         id="slow-node",
         kind=BOTTLENECK,
         condition="most ranks of a node wait for data with a robust z-score (by the median and MAD of all ranks) of "
-        "3.5 or more and 5 points longer than the median rank; or its steps take 10 % longer than the median node's "
+        "3.5 or more and 5 points longer than the median rank (of two nodes: all ranks of one, and those of the other "
+        "less than 5 %); or its steps take 10 % longer than the median node's "
         "with such a score, while it waits no longer for data",
         step="replace the node",
         needs=("DataWaitTime", "ElapsedTime"),
