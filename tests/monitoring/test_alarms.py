@@ -272,3 +272,11 @@ def test_long_names_and_addresses_leave_a_text_that_cloudwatch_takes() -> None:
         text = made[f"run-{id_}"]["AlarmDescription"]
         assert f"{options['runbook_url']}/{id_}.md" in text
         assert text.endswith(f"training-storage diagnose {'w' * 200}.")
+
+
+@pytest.mark.parametrize(("price", "written"), [(2_500_000.0, "2500000"), (1234.5678, "1234.57"), (0.00002, "0.00002")])
+def test_prices_of_any_size_stand_in_the_expression_without_an_exponent(price: float, written: str) -> None:
+    made = alarms_of(workload="run", expected=Expected(gpu_usd_per_hour=price, storage_usd_per_hour=10))
+    idle = bodies.alarms(made)["run-idle-gpus-cost-more-than-storage"]
+    assert bodies.alarm_problems(idle) == []
+    assert idle["Metrics"][0]["Expression"].startswith(f"{written} * ")

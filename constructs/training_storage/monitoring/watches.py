@@ -143,7 +143,7 @@ def idle_cost(subject: Subject) -> Math | None:
     if not subject.workload or not price:
         return None
     return Math(
-        expression=f"{price:g} * (FILL(wait, 0) + FILL(blocked, 0)) / elapsed",
+        expression=f"{_written(price)} * (FILL(wait, 0) + FILL(blocked, 0)) / elapsed",
         readings=(
             fleet(subject, "DataWaitTime", id="wait"),
             fleet(subject, "CheckpointBlockedTime", id="blocked"),
@@ -151,6 +151,11 @@ def idle_cost(subject: Subject) -> Math | None:
         ),
         label="idle GPUs, USD/h",
     )
+
+
+def _written(value: float) -> str:
+    """Return a number with six significant digits as metric math takes it: without an exponent."""
+    return f"{float(f'{value:.6g}'):.9f}".rstrip("0").rstrip(".")
 
 
 def export_age(subject: Subject) -> Math | None:
