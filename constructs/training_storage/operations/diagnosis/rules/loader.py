@@ -191,8 +191,8 @@ RULES = (
         id="preprocessing",
         kind=BOTTLENECK,
         condition="ranks wait as above, and either CPUs of the median node are 80 % busy or more while no storage is "
-        "at its limit, or requests are answered quickly (10 ms on Lustre and S3 Express, 30 ms on S3 Files, 50 ms on S3; "
-        "or the page cache gives 4 of 5 bytes) while no storage is used to 60 % of a limit that is known",
+        "at its limit, or requests are answered quickly (10 ms on Lustre and S3 Express, 30 ms on S3 Files, 50 ms on "
+        "S3; or the page cache gives 4 of 5 bytes) while no storage is used to 60 % of a limit that is known",
         step="more loader workers; less work a sample where the CPUs are busy",
         needs=("DataWaitTime", "ElapsedTime", "cpu_usage_active", "StorageRpcWaitTime"),
         check=preprocessing,
