@@ -169,6 +169,7 @@ def test_without_a_status_nobody_knows_what_to_keep() -> None:
     state = made.release()
     assert state["status"] == "refused"
     assert "has left no status" in state["refused"]
+    assert "`training-storage checkpoints promote" in state["refused"]
 
 
 # -- local disks

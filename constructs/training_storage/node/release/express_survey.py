@@ -40,10 +40,9 @@ def settings_of(ctx: Context) -> Settings:
     if status is None:
         raise Refused(
             f"the agent of {ctx.workload} has left no status in s3://{ctx.lake}/{places.status_key(ctx.workload)}, "
-            "so what "
-            "has to be kept is not known; run `training-storage checkpoints list` on a fleet that runs, or name "
-            "everything "
-            "that may be lost with --leave and delete the stacks with an override",
+            f"so what has to be kept is not known; run `training-storage checkpoints promote {ctx.workload}` while its "
+            f"fleet runs, which leaves one, or give everything up with `training-storage release {ctx.workload} "
+            "--abandon REASON`",
             [places.status_key(ctx.workload)],
         )
     settings = Settings.from_dict(status["settings"])
