@@ -36,7 +36,8 @@ def newest(aws: Aws, wanted: Sequence[tuple[str, Mapping[str, str], str]], now: 
         page = aws("cloudwatch").get_metric_data(
             MetricDataQueries=queries,
             StartTime=datetime.fromtimestamp(now - _BACK_S, UTC),
-            EndTime=datetime.fromtimestamp(now, UTC),
+            # The minute that goes on has the samples of some targets and nodes alone.
+            EndTime=datetime.fromtimestamp(now // _PERIOD_S * _PERIOD_S, UTC),
             ScanBy="TimestampDescending",
         )
         found: dict[str, tuple[Any, float]] = {}
