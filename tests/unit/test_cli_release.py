@@ -151,6 +151,9 @@ def test_a_refusal_says_what_blocks_and_ends_with_one(world: World, capsys: pyte
     }
     assert main(["release", "run", "--yes"]) == 1
     assert capsys.readouterr().out.splitlines()[1:] == ["  not all", "  blocks: /a", "  blocks: /b"]
+    world.machine.ends["check"] = {"status": "refused", "action": "check", "step": "survey", "refused": "not all"}
+    assert main(["release", "run", "--dry-run"]) == 1
+    assert capsys.readouterr().out.splitlines()[0] == "run: refused, and nothing was deleted"
 
 
 def test_a_dry_run_says_what_it_found(world: World, capsys: pytest.CaptureFixture[str]) -> None:

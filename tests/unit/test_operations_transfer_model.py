@@ -49,7 +49,9 @@ def test_a_uri_is_a_bucket_and_a_prefix_with_a_slash(uri: str, bucket: str, pref
     assert Location.parse(uri, "--from") == Location(bucket=bucket, prefix=prefix)
 
 
-@pytest.mark.parametrize("uri", ["", "lake", "lake/datasets/", "https://lake/", "s3:/lake", "s3://", "s3://La_ke/x"])
+@pytest.mark.parametrize(
+    "uri", ["", "lake", "lake/datasets/", "https://lake/", "s3:/lake", "s3://", "s3://a/", "s3://La_ke/x"]
+)
 def test_anything_else_is_refused_with_the_form(uri: str) -> None:
     with pytest.raises(ValidationError, match="allowed: s3://bucket/ or s3://bucket/prefix/"):
         Location.parse(uri, "--from")

@@ -53,7 +53,8 @@ def as_text(ended: Release, *, shown: bool) -> str:
     lines = [] if shown or ended.proof is None or ended.outcome == "abandoned" else [*_proof(ended.proof), ""]
     name = ended.deployed.name
     if ended.outcome == "refused":
-        lines.append(f"{name}: refused, and nothing was deleted that a proof does not cover")
+        looked = ended.state.get("action") == "check"
+        lines.append(f"{name}: refused, and nothing was deleted{'' if looked else ' that a proof does not cover'}")
         lines.append(f"  {ended.refused or 'the machine gave no reason'}")
         lines += [f"  blocks: {each}" for each in ended.blocking[:_SHOWN]]
         return "\n".join(lines)

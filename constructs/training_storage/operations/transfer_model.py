@@ -113,7 +113,7 @@ class Location:
                     what="is no prefix of a bucket",
                     path=argument,
                     value=uri,
-                    allowed="s3://bucket/ or s3://bucket/prefix/",
+                    allowed="s3://bucket/ or s3://bucket/prefix/, the bucket 3 to 63 of a-z, 0-9, dots and hyphens",
                 )
             )
         return cls(bucket=match[1], prefix=as_prefix(match[2] or ""))
