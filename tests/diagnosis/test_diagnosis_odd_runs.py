@@ -269,3 +269,17 @@ def test_what_is_quick_for_s3_is_slow_for_s3_express(latency_ms: float, verdict:
     express: dict[str, Any] = {"hot": "express", "file_access": "none", "efa_planned": False, "request_mb": 0.5}
     of = World(nodes=3, latency_ms=latency_ms, requests=300 * latency_ms / 1000, **express)
     assert diagnose(of.observation()).verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("verdict", "changes"),
+    [("storage-throughput", {"server_limit": 1500 * 0.5 / 8}), ("preprocessing", {"cpu_limit": 500 * 0.5})],
+)
+def test_long_saves_do_not_hide_what_is_at_its_limit_between_them(verdict: str, changes: dict[str, Any]) -> None:
+    """A third of the time goes into saves, in which nothing is read: means stay far from any limit."""
+    of = World(nodes=3, checkpoint_gb=90, save_rate=1100.0, periods=16, **changes)
+    found = diagnose(of.observation())
+    assert found.verdict == verdict
+    assert found.primary is not None
+    assert "more workers" not in found.primary.next_step.partition(";")[0]
+    assert "checkpoint-write-path" in [each.id for each in found.also]

@@ -176,9 +176,9 @@ class Look:
         """Share of their time in which the CPUs of the median node are busy."""
         found = self.by_node("cpu_usage_active")
         if found:
-            return statistics.median(found.values()) / 100
+            return self._between_saves(statistics.median(found.values()) / 100)
         fleet = self.mean("cpu_usage_active", *FLEET)
-        return None if fleet is None else fleet / 100
+        return None if fleet is None else self._between_saves(fleet / 100)
 
     def by_node(self, metric: str) -> dict[str, float]:
         """Return the mean of a metric by node."""
@@ -201,6 +201,10 @@ class Look:
             return None
         restored = {moment for each in self.seen.all("RestoreTime", *FLEET) for moment, _ in each.points}
         return sum(value for moment, value in blocked if moment not in restored) / elapsed
+
+    def _between_saves(self, share: float) -> float:
+        """Return how much of a limit is used while the loop is not held up: means have the saves in them as well."""
+        return min(share / (1 - min(self.blocked or 0.0, 0.8)), max(share, 1.0))
 
     # -- storage
 
@@ -242,13 +246,13 @@ class Look:
     def node_share(self) -> float | None:
         """What the median node reads of what one can read."""
         limit = self.expected.node_limit_mb_per_s if self.expected else None
-        return self.node_rate / limit if limit and self.node_rate is not None else None
+        return self._between_saves(self.node_rate / limit) if limit and self.node_rate is not None else None
 
     @cached_property
     def supply_share(self) -> float | None:
         """What the fleet reads of what the storage can give."""
         limit = self.expected.supply_mb_per_s if self.expected else None
-        return self.read_rate / limit if limit and self.read_rate is not None else None
+        return self._between_saves(self.read_rate / limit) if limit and self.read_rate is not None else None
 
     @cached_property
     def servers(self) -> dict[str, float]:
@@ -259,7 +263,8 @@ class Look:
                 values = self.in_steady(each)
                 if values:
                     server = each.dimensions[FILE_SERVER]
-                    found[server] = max(found.get(server, 0.0), statistics.fmean(values) / 100)
+                    busy = self._between_saves(statistics.fmean(values) / 100)
+                    found[server] = max(found.get(server, 0.0), busy)
         return found
 
     @cached_property
@@ -302,7 +307,7 @@ class Look:
         found = []
         limit = self.expected.file_opens_limit_per_s if self.expected else None
         if limit and self.opens is not None:
-            found.append(self.opens / limit)
+            found.append(self._between_saves(self.opens / limit))
         if self.metadata_cpu is not None:
             found.append(self.metadata_cpu)
         return max(found, default=None)
@@ -390,11 +395,8 @@ class Look:
         share = None if share is None else min(max(share, 0.0), 1.0)
         gpus = expected.accelerators if expected else None
         price = expected.gpu_usd_per_hour if expected else None
-        return {
-            "gain_share": share,
-            "gain_gpu_hours_per_hour": None if share is None or gpus is None else share * gpus,
-            "gain_usd_per_hour": None if share is None or price is None else share * price,
-        }
+        hours, usd = (None if share is None or each is None else share * each for each in (gpus, price))
+        return {"gain_share": share, "gain_gpu_hours_per_hour": hours, "gain_usd_per_hour": usd}
 
     def waiting(self) -> list[Evidence]:
         """Return the evidence of waiting for data that every rule of it begins with."""
@@ -413,9 +415,7 @@ class Look:
     def demand(self) -> float | None:
         """Return what the job would read if no GPU waited or saved, MB/s."""
         idle = (self.wait or 0.0) + (self.blocked or 0.0)
-        if self.read_rate is None or self.wait is None or idle >= 0.99:
-            return None
-        return self.read_rate / (1 - idle)
+        return None if self.read_rate is None or self.wait is None or idle >= 0.99 else self.read_rate / (1 - idle)
 
     def totals(self, metric: str, *names: str) -> float | None:
         """Return the sum of a metric over the periods that count and all series; None without any."""
