@@ -264,6 +264,14 @@ def test_a_file_system_that_is_gone_is_broken(cloud: Cloud) -> None:
     assert "is gone" in found.part("file system").text
 
 
+def test_after_a_release_there_is_nothing_to_prove(cloud: Cloud) -> None:
+    for part in ("hot", "compute", "monitoring"):
+        del cloud.cloudformation.stacks[f"{NAME}-{part}"]
+    found = cloud.status()
+    assert not found.is_broken
+    assert found.part("release").text == found.part("cost").text == "no run is deployed"
+
+
 def test_without_a_link_that_carries_changes_there_is_no_queue(cloud: Cloud) -> None:
     cloud.now += 9000  # the last figure is older than an hour
     assert cloud.status().part("queue").state == "none"

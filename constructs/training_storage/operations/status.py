@@ -88,7 +88,7 @@ def status(
         "queue": lambda: _queue(aws, known_of_hot(), now),
         "nodes": lambda: _nodes(aws, name, plan, now, running=known.get("compute") is not None),
         "checkpoints": lambda: _checkpoints(aws, lake, name, now),
-        "release": lambda: _release(aws, lake, system or name, known.get("hot")),
+        "release": lambda: _release(aws, lake, system or name, known),
     }
     answers = ask_all(questions)
     parts = [
@@ -319,7 +319,8 @@ def _checkpoints(aws: Aws, lake: str | None, name: str, now: float) -> Part:
     return ask("s3:GetObject", read)
 
 
-def _release(aws: Aws, lake: str | None, hot_tier: str, hot: Mapping[str, Any] | None) -> Part:
+def _release(aws: Aws, lake: str | None, hot_tier: str, stacks: Mapping[str, Mapping[str, Any] | None]) -> Part:
+    hot = stacks.get("hot")
     lines: list[str] = []
     guarded: bool | None = None
     if hot is not None:
@@ -335,7 +336,9 @@ def _release(aws: Aws, lake: str | None, hot_tier: str, hot: Mapping[str, Any] |
     guard = (
         {True: "guarded", False: "no guard", None: "guard not known"}[guarded] if hot is not None else "no hot stack"
     )
-    if found is None:
+    if found is None and all(stacks.get(part, ...) is None for part in ("hot", "compute")):
+        text = "no run is deployed"
+    elif found is None:
         text = f"{guard}; not proven: `training-storage release` proves it"
     elif found.kind == "override":
         text = f"{guard}; to be deleted without proof: {found.reason}"
