@@ -74,6 +74,11 @@ LONG = (
     "tests/unit/test_planner_decisions_properties.py::test_hundreds_of_steps_up_never_make_accelerators_wait_longer",
     "tests/unit/test_planner_properties.py::test_five_hundred_plans_are_legal_cover_the_demand_and_explain_themselves",
     "tests/unit/test_simulation_grid.py",
+    "tests/emulated/test_changes.py::test_a_bucket_that_was_left_behind_stands_in_the_way_of_its_like_until_it_is_named",
+    "tests/emulated/test_changes.py::test_another_key_of_a_directory_bucket_is_taken_back",
+    "tests/emulated/test_emulator_process.py::test_a_config_file_of_the_caller_leads_nowhere",
+    "tests/unit/test_simulation_run.py::test_large_steps_book_what_small_ones_do",
+    "tests/unit/test_workload_properties.py::test_every_key_of_the_file_occurs_among_random_files",
 )
 """What `make long` runs beside `make test`: wider nets over what smaller tests of `make test` show as well.
 
@@ -85,15 +90,38 @@ LONG_WHERE_SLOW = ("tests/emulated/test_changes.py", "tests/life/test_release_di
 """Files whose slow tests are long: their fast ones show each kind once."""
 
 
+LONG_CASES = {
+    "tests/emulated/test_changes.py::test_a_change_that_replaces_is_taken_back_under_a_fleet_and_made_without_one[": (
+        "no shared cache]",
+        "to lustre]",
+    ),
+    "tests/emulated/test_changes.py::test_a_hot_stack_that_would_hold_nothing_stays_until_it_is_destroyed[": (
+        "express-cache]",
+    ),
+    "tests/synth/test_feature_flags.py::test_what_holds_data_keeps_its_logical_id_with_all_flags_and_with_none[": (
+        "recommended]",
+    ),
+    "tests/synth/test_partitions.py::test_an_example_in_another_partition_names_nothing_of_this_one[": (
+        "cn-northwest-1]",
+        "us-gov-east-1]",
+    ),
+}
+"""Cases by the begin of their test and their end: each has a sister of its kind in `make test`."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the long ones, in one list, so that what `make test` leaves out is seen at a glance."""
     below = tuple(f"{each}{sign}" for each in LONG for sign in ("::", "["))
     for item in items:
         name = item.nodeid
-        if name in LONG or name.startswith(below):
+        if name in LONG or name.startswith(below) or _is_long_case(name):
             item.add_marker(pytest.mark.long)
         if name.startswith(LONG_WHERE_SLOW) and item.get_closest_marker("slow"):
             item.add_marker(pytest.mark.long)
+
+
+def _is_long_case(name: str) -> bool:
+    return any(name.startswith(begin) and name.endswith(ends) for begin, ends in LONG_CASES.items())
 
 
 @pytest.hookimpl(wrapper=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -424,8 +425,8 @@ def test_memory_does_not_grow_with_looks(machine: Machine) -> None:
 
 
 def test_a_command_says_what_it_printed_or_nothing() -> None:
-    assert run_command(["printf", "a\\nb\\n"]) == "a\nb\n"
-    assert run_command(["sh", "-c", "echo a; exit 2"]) is None
+    assert run_command([sys.executable, "-c", "print('a\\nb')"]) == "a\nb\n"
+    assert run_command([sys.executable, "-c", "print('a'); raise SystemExit(2)"]) is None
     assert run_command(["no-such-command-of-lustre"]) is None
 
 

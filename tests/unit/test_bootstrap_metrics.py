@@ -33,7 +33,7 @@ esac"""
 
 # The last step of the bootstrap alone, as what comes before it has tests of its own.
 STEP = f"""set -euo pipefail
-TS_SCRIPTS={SCRIPTS}
+TS_SCRIPTS={shlex.quote(str(SCRIPTS))}
 for part in lib agent metrics; do . "$TS_SCRIPTS/$part.sh"; done
 . "$TS_ETC/settings"
 set_up_metrics || exit 9

@@ -72,7 +72,7 @@ class TestQuestions:
     def test_one_client_with_bounded_retries(self, aws: Aws, tmp_path: Path) -> None:
         refresh(aws.answer(), tmp_path / "prices.json")
         assert aws.asked == [("pricing", {"region_name": "eu-central-1", "config": CLIENT_CONFIG})]
-        assert vars(CLIENT_CONFIG)["retries"]["max_attempts"] == 5
+        assert vars(CLIENT_CONFIG)["retries"]["total_max_attempts"] == 6
 
     def test_every_question_is_asked_once(self, aws: Aws, tmp_path: Path) -> None:
         told: list[tuple[int, int, str]] = []

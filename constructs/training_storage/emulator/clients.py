@@ -16,7 +16,7 @@ from botocore.session import Session
 
 _CREDENTIALS = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "aws_session_token": "testing"}
 # No retries: an error of the emulator must surface at once, not after back-off.
-_CONFIG = Config(retries={"max_attempts": 0}, s3={"addressing_style": "path"})
+_CONFIG = Config(retries={"total_max_attempts": 1}, s3={"addressing_style": "path"})
 
 _lock = threading.RLock()
 _clients: dict[tuple[str, str, str], Any] = {}

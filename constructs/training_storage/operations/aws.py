@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from boto3.session import Session
 
 # Adaptive retries slow down on throttling instead of failing at once.
-CLIENT_CONFIG = Config(retries={"mode": "adaptive", "max_attempts": 5}, user_agent_extra="training-storage")
+CLIENT_CONFIG = Config(retries={"mode": "adaptive", "total_max_attempts": 6}, user_agent_extra="training-storage")
 
 _ADVICE = {
     "AccessDenied": "the caller lacks this right; ask for exactly this action on this resource",
