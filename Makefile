@@ -49,8 +49,8 @@ $(STAMP): pyproject.toml constraints.txt
 deploy: setup
 	@"$(BIN)/python" tools/deploy.py --target "$(TARGET)" --workload "$(WORKLOAD)"
 
-# Types and floors are checked beside the fast tests. Those share three processes on two cores, as each of them waits for
-# Node and for what it starts; each pays the start of Node once, and a file of tests stays in one.
+# Types and floors are checked beside the fast tests. Those share two processes: each pays the start of Node once, and a
+# file of tests stays in one.
 test: lint
 	@$(MAKE) --no-print-directory -j3 types unit floors
 	@$(MAKE) --no-print-directory slow
@@ -65,15 +65,17 @@ types: setup
 floors: setup
 	lint-imports --no-cache
 
+# Random cases are the same in every run of `make test`, so that it never fails by chance; `make long` takes new ones.
+SAME_CASES := --hypothesis-profile=ci
 # In the order of their folders: what is emulated first. The files with the fewest tests, which are long ones, would
 # otherwise be the last, and one process would wait for the other.
 unit: setup
-	CDK_VALIDATION=false pytest -q -m "not slow and not long" -n 3 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+	CDK_VALIDATION=false pytest -q $(SAME_CASES) -m "not slow and not long" -n 2 --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 # Files that mark a test as slow: to read the others, for each process, takes longer than many of these tests.
 SLOW_FILES = $$(grep -rlE --include='test_*.py' 'mark\.slow' tests examples)
 slow: setup browser
-	CDK_VALIDATION=false pytest -q -m "slow and not long" -n 4 $(PYTEST_ARGS) $(SLOW_FILES)
+	CDK_VALIDATION=false pytest -q $(SAME_CASES) -m "slow and not long" -n 2 $(PYTEST_ARGS) $(SLOW_FILES)
 
 # Beside `make test`: before a release, and after a change of what they cover.
 long: setup

@@ -62,7 +62,6 @@ LONG = (
     "tests/synth/test_feature_flags.py::test_a_flag_of_the_list_changes_a_template",
     "tests/synth/test_feature_flags.py::test_no_other_flag_changes_a_template",
     "tests/synth/test_random_workloads.py::test_six_hundred_good_files",
-    "tests/servers/test_transfer_buckets.py::test_what_a_process_that_dies_had_taken_is_done_by_the_others",
     "tests/servers/test_transfer_interrupted.py",
     "tests/synth/test_random_workloads.py::test_six_hundred_broken_files",
     "tests/synth/test_random_workloads.py::test_sixty_plans_synthesize",
@@ -74,11 +73,14 @@ LONG = (
     "tests/unit/test_planner_decisions_properties.py::test_hundreds_of_steps_up_never_make_accelerators_wait_longer",
     "tests/unit/test_planner_properties.py::test_five_hundred_plans_are_legal_cover_the_demand_and_explain_themselves",
     "tests/unit/test_simulation_grid.py",
-    "tests/emulated/test_changes.py::test_a_bucket_that_was_left_behind_stands_in_the_way_of_its_like_until_it_is_named",
-    "tests/emulated/test_changes.py::test_another_key_of_a_directory_bucket_is_taken_back",
     "tests/emulated/test_emulator_process.py::test_a_config_file_of_the_caller_leads_nowhere",
     "tests/unit/test_simulation_run.py::test_large_steps_book_what_small_ones_do",
     "tests/unit/test_workload_properties.py::test_every_key_of_the_file_occurs_among_random_files",
+    "tests/emulated/test_changes.py",
+    "tests/unit/test_bootstrap_old_mounts.py",
+    "tests/unit/test_bootstrap_mountpoint_options.py",
+    "tests/servers/test_transfer_buckets.py",
+    "tests/synth/test_random_workloads.py::test_a_sample_of_plans_synthesizes",
 )
 """What `make long` runs beside `make test`: wider nets over what smaller tests of `make test` show as well.
 
@@ -86,17 +88,16 @@ Hundreds and thousands of plans and bills: the same checks run over fewer of the
 """
 
 
-LONG_WHERE_SLOW = ("tests/emulated/test_changes.py", "tests/life/test_release_disks.py")
+LONG_WHERE_SLOW = ("tests/life/test_release_disks.py",)
 """Files whose slow tests are long: their fast ones show each kind once."""
 
 
 LONG_CASES = {
-    "tests/emulated/test_changes.py::test_a_change_that_replaces_is_taken_back_under_a_fleet_and_made_without_one[": (
-        "no shared cache]",
-        "to lustre]",
-    ),
-    "tests/emulated/test_changes.py::test_a_hot_stack_that_would_hold_nothing_stays_until_it_is_destroyed[": (
-        "express-cache]",
+    "tests/emulated/test_examples.py::": (
+        "[china-finetune]",
+        "[express-cache]",
+        "[lora-finetune]",
+        "[vision-small-files]",
     ),
     "tests/synth/test_feature_flags.py::test_what_holds_data_keeps_its_logical_id_with_all_flags_and_with_none[": (
         "recommended]",

@@ -155,6 +155,13 @@ def test_every_second_is_counted_once(given_: RunInput, failures: list[float]) -
         assert found.stall_s == 0
 
 
+def test_two_failures_of_one_moment_are_booked_though_the_clock_is_past_it_by_a_rounding() -> None:
+    given_ = run(run_s=2051.0, mtbf_s=math.inf, interval_s=1.0, save_s=0.0, restart_s=0.0, restore_s=0.0)
+    found = simulate_run(given_, failures=[1.1275424485172607, 2050.0190593433585, 2050.0190593433585])
+    assert found.failures == 3
+    assert spent(found) == pytest.approx(2051.0, rel=1e-9)
+
+
 @settings(deadline=None)
 @given(inputs, moments, st.integers(20, 400))
 def test_large_steps_book_what_small_ones_do(given_: RunInput, failures: list[float], most_steps: int) -> None:

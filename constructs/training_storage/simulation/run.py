@@ -118,7 +118,8 @@ class _Run:
         for moment in moments:
             if moment >= self._given.run_s:
                 return
-            yield self._env.timeout(moment - self._env.now)
+            # The clock is a sum of waits: at a second failure of one moment it may be past it by a rounding.
+            yield self._env.timeout(max(0.0, moment - self._env.now))
             job.interrupt()
 
     def _job(self) -> Generator[simpy.Event, Any, None]:
