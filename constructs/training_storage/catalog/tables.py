@@ -146,4 +146,4 @@ def _frozen(value: object) -> object:
 def resolve_source(given: object, sources: Mapping[str, Source]) -> Source:
     """Return the source that a row names, or the one written in the row itself."""
     # The package's own data, whose shape a test holds; files of users are checked before.
-    return sources[given] if isinstance(given, str) else Source(**given)  # type: ignore[arg-type]
+    return sources[given] if isinstance(given, str) else Source(**given)  # type: ignore[arg-type]  # as above

@@ -159,7 +159,7 @@ def _zone(subnet: object) -> str | None:
         return None
     try:
         # Its kind is checked with the other arguments; what is no subnet has been refused by then.
-        zone = subnet.availability_zone  # type: ignore[attr-defined]
+        zone = subnet.availability_zone  # type: ignore[attr-defined]  # as above
     except RuntimeError:  # an imported subnet whose zone was not given
         return None
     return zone if isinstance(zone, str) and is_concrete(zone) else None

@@ -44,7 +44,7 @@ def client(service: str, account: str, region: str) -> Any:
                 inner.register_component("data_loader", loader())
                 _session = boto3.session.Session(region_name=region, botocore_session=inner, **_CREDENTIALS)
             # The stubs know names of services as literals only.
-            made = _session.client(service, region_name=region, config=_CONFIG)  # type: ignore[call-overload]
+            made = _session.client(service, region_name=region, config=_CONFIG)  # type: ignore[call-overload]  # as above
 
             def name_account(params: dict[str, Any], **_: Any) -> None:
                 params["headers"]["x-moto-account-id"] = account

@@ -16,7 +16,8 @@ from training_storage.operations.diagnosis.finding import (
     confidence,
     strength,
 )
-from training_storage.operations.diagnosis.look import MINUTE_S, percent
+from training_storage.operations.diagnosis.look import percent
+from training_storage.operations.diagnosis.look_training import MINUTE_S
 
 if TYPE_CHECKING:
     from training_storage.operations.diagnosis.look import Look

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from training_storage.node.metrics.model import FLEET
 from training_storage.operations.diagnosis import borders
 from training_storage.operations.diagnosis.finding import BOTTLENECK, Evidence, Finding, Rule, confidence, strength
-from training_storage.operations.diagnosis.look import MINUTE_S, percent
+from training_storage.operations.diagnosis.look import percent
+from training_storage.operations.diagnosis.look_training import MINUTE_S
 from training_storage.units import format_seconds
 
 if TYPE_CHECKING:
